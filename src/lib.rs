@@ -29,4 +29,5 @@ pub mod error;
 pub mod facts;
 pub mod json;
 pub mod output;
+pub mod stat;
 pub mod units;
