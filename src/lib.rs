@@ -28,4 +28,5 @@ pub mod error;
 pub mod facts;
 pub mod json;
 pub mod output;
+pub mod sys;
 pub mod units;
