@@ -24,6 +24,7 @@
 //!
 //! The main job is [`commands::explain`]: read that first.
 
+pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;

@@ -1,0 +1,3 @@
+//! ELF files of every machine: bytes in, link facts out; and small ELF files written from a description.
+
+pub mod synth;
