@@ -28,6 +28,8 @@ pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod measure;
 pub mod output;
 pub mod stat;
+pub mod sys;
 pub mod units;
