@@ -30,6 +30,7 @@ pub mod facts;
 pub mod json;
 pub mod measure;
 pub mod output;
+pub mod report;
 pub mod stat;
 pub mod sys;
 pub mod units;
