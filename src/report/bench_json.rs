@@ -99,12 +99,12 @@ pub fn summary_json(s: &Summary) -> Json {
         ("mean", s.mean.into()),
         ("stddev", s.stddev.into()),
         ("mad", s.mad.into()),
-        ("p50_ci95", s.p50_ci95.map(|ci| Json::array(ci)).into()),
+        ("p50_ci95", s.p50_ci95.map(Json::array).into()),
     ])
 }
 
 fn interval(ci: Option<[f64; 2]>) -> Json {
-    ci.map(|ci| Json::array(ci)).into()
+    ci.map(Json::array).into()
 }
 
 fn versus(v: &VersusReference, delta: f64) -> Json {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
-use crate::report::table::{Align, Table};
+use crate::report::table::Table;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
 use crate::units;
@@ -25,40 +25,44 @@ fn time_of(s: Option<&Summary>, get: fn(&Summary) -> f64) -> String {
     s.map_or("-".to_string(), |s| units::time(get(s)))
 }
 
-fn table(r: &BenchRecord, style: Style) -> String {
-    let mut table = Table::new(&[
-        ("command", Align::Left),
-        ("first byte p50", Align::Right),
-        ("p95", Align::Right),
-        ("exit p50", Align::Right),
-        ("± 95 %", Align::Right),
-        ("p95", Align::Right),
-        ("max", Align::Right),
-        ("cpu", Align::Right),
-        ("minflt", Align::Right),
-        ("starts", Align::Right),
-    ]);
-    for c in r.commands.iter().chain([&r.control]) {
-        table.row(row(c));
-    }
-    table.render(style.width)
+/// A column: its header (two lines) and a command's cell.
+type Column = (&'static str, fn(&CommandRecord) -> String);
+
+const COLUMNS: [Column; 8] = [
+    (">first byte\np50", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p50 as f64)),
+    (">\np95", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p95 as f64)),
+    (">exit\np50", |c| time_of(c.metric(MAIN_METRIC), |s| s.p50 as f64)),
+    (">\n± 95 %", |c| {
+        c.metric(MAIN_METRIC).and_then(half_width).map_or("-".to_string(), |w| format!("{:.1} %", w * 100.0))
+    }),
+    (">\np95", |c| time_of(c.metric(MAIN_METRIC), |s| s.p95 as f64)),
+    (">\ncpu", |c| time_of(c.metric("cpu_ns"), |s| s.p50 as f64)),
+    (">\nminflt", |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50))),
+    (">\nstarts", |c| units::count(c.starts)),
+];
+
+/// Columns that a wide terminal has room for.
+const WIDE: [Column; 3] = [
+    (">exit\nmean", |c| time_of(c.metric(MAIN_METRIC), |s| s.mean)),
+    (">\nmax", |c| time_of(c.metric(MAIN_METRIC), |s| s.max as f64)),
+    (">\nmax rss", |c| c.metric("max_rss_bytes").map_or("-".to_string(), |s| units::bytes(s.max))),
+];
+
+/// Half the width of the median's interval, as a share of the median.
+fn half_width(s: &Summary) -> Option<f64> {
+    let [a, b] = s.p50_ci95?;
+    (s.p50 > 0).then(|| (b - a) as f64 / 2.0 / s.p50 as f64)
 }
 
-fn row(c: &CommandRecord) -> Vec<String> {
-    let (exit, byte) = (c.metric(MAIN_METRIC), c.metric("spawn_to_byte_ns"));
-    let name = if c.argv.is_empty() { "floor (control)".to_string() } else { c.name.clone() };
-    vec![
-        name,
-        time_of(byte, |s| s.p50 as f64),
-        time_of(byte, |s| s.p95 as f64),
-        time_of(exit, |s| s.p50 as f64),
-        exit.and_then(|s| s.p50_ci95).map_or("-".to_string(), |[a, b]| units::time((b - a) as f64 / 2.0)),
-        time_of(exit, |s| s.p95 as f64),
-        time_of(exit, |s| s.max as f64),
-        time_of(c.metric("cpu_ns"), |s| s.p50 as f64),
-        c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50)),
-        units::count(c.starts),
-    ]
+fn table(r: &BenchRecord, style: Style) -> String {
+    let wide: &[Column] = if style.width >= 110 { &WIDE } else { &[] };
+    let columns = || COLUMNS.iter().chain(wide);
+    let mut table = Table::new(std::iter::once("command").chain(columns().map(|(header, _)| *header)));
+    for c in r.commands.iter().chain([&r.control]) {
+        let name = if c.argv.is_empty() { "floor (control)".to_string() } else { c.name.clone() };
+        table.row(std::iter::once(name).chain(columns().map(|(_, cell)| cell(c))));
+    }
+    table.without_empty_columns().render(style)
 }
 
 fn comparisons(r: &BenchRecord) -> String {
