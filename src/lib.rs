@@ -28,6 +28,7 @@ pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod macho;
 pub mod output;
 pub mod sys;
 pub mod units;
