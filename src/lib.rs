@@ -30,4 +30,5 @@ pub mod facts;
 pub mod json;
 pub mod output;
 pub mod sys;
+pub mod trace;
 pub mod units;

@@ -2,7 +2,7 @@
 
 /// (number, name), ascending by number.
 #[rustfmt::skip] // reason: one pair a line would be 325 lines
-pub const SYSCALLS: [(u16, &str); 325] = [
+pub(crate) const SYSCALLS: [(u16, &str); 325] = [
     (0, "io_setup"), (1, "io_destroy"), (2, "io_submit"), (3, "io_cancel"), (4, "io_getevents"), (5, "setxattr"),
     (6, "lsetxattr"), (7, "fsetxattr"), (8, "getxattr"), (9, "lgetxattr"), (10, "fgetxattr"), (11, "listxattr"),
     (12, "llistxattr"), (13, "flistxattr"), (14, "removexattr"), (15, "lremovexattr"), (16, "fremovexattr"),

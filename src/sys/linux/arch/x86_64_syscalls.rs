@@ -2,7 +2,7 @@
 
 /// (number, name), ascending by number.
 #[rustfmt::skip] // reason: one pair a line would be 383 lines
-pub const SYSCALLS: [(u16, &str); 383] = [
+pub(crate) const SYSCALLS: [(u16, &str); 383] = [
     (0, "read"), (1, "write"), (2, "open"), (3, "close"), (4, "stat"), (5, "fstat"), (6, "lstat"), (7, "poll"),
     (8, "lseek"), (9, "mmap"), (10, "mprotect"), (11, "munmap"), (12, "brk"), (13, "rt_sigaction"),
     (14, "rt_sigprocmask"), (15, "rt_sigreturn"), (16, "ioctl"), (17, "pread64"), (18, "pwrite64"), (19, "readv"),
