@@ -9,6 +9,10 @@ pub mod clock;
 pub mod keeper;
 pub mod process;
 mod ret;
+
+/// errno of exec on a file that somebody has open for writing.
+pub const ETXTBSY: i32 = libc::ETXTBSY;
+
 pub mod shared;
 pub mod signal;
 pub mod start;

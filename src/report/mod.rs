@@ -1,0 +1,4 @@
+//! What people read: tables and plots as text, from plain figures.
+
+pub mod table;
+pub mod width;
