@@ -37,4 +37,5 @@ pub mod record;
 pub mod report;
 pub mod stat;
 pub mod sys;
+pub mod trace;
 pub mod units;
