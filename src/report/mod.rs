@@ -2,5 +2,7 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod number;
+pub mod plot;
 pub mod table;
 pub mod width;
