@@ -1,6 +1,8 @@
 //! Every Mach-O fixture against what LLVM's tools say of it (`fixtures/macho/expected.json`, written by
 //! `expected.py`), and that file against the tools themselves where they are installed.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may end in a panic")]
+
 mod support;
 
 use std::path::{Path, PathBuf};
