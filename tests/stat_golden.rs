@@ -246,3 +246,8 @@ fn run(file: &str, least: usize) {
 fn figures_agree_with_scipy() {
     run("scipy.json", 346);
 }
+
+#[test]
+fn figures_agree_with_r() {
+    run("r.json", 62);
+}

@@ -1,4 +1,8 @@
-//! What people read: tables and plots as text, from plain figures.
+//! What people read: records as text, tables and plots, and as JSON.
 
+pub mod bench_json;
+pub mod bench_text;
+pub mod number;
+pub mod plot;
 pub mod table;
 pub mod width;

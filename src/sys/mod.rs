@@ -12,6 +12,8 @@ mod ret;
 
 /// errno of exec on a file that somebody has open for writing.
 pub const ETXTBSY: i32 = libc::ETXTBSY;
+/// errno of exec on a file that is no program for this machine.
+pub const ENOEXEC: i32 = libc::ENOEXEC;
 
 pub mod shared;
 pub mod signal;
