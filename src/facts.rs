@@ -268,4 +268,98 @@ pub struct LinkFacts {
     pub libc: Option<String>,
     /// Contradictions in the file, each with what the loader will do.
     pub warnings: Vec<String>,
+    /// What only ELF files have; `None` for other formats.
+    pub elf: Option<ElfFacts>,
+}
+
+impl LinkFacts {
+    /// Facts of a file of which nothing else is known yet: each reader fills in what its format has.
+    pub fn new(path: impl Into<PathBuf>, format: Format, size_bytes: u64) -> LinkFacts {
+        LinkFacts {
+            path: path.into(),
+            format,
+            arch: String::new(),
+            bits: 0,
+            endian: Endian::Little,
+            size_bytes,
+            kind: Kind::Other,
+            interp: Fact::Absent,
+            needed: Vec::new(),
+            runpath: Vec::new(),
+            rpath: Vec::new(),
+            soname: None,
+            bind_now: false,
+            textrel: false,
+            hash: Vec::new(),
+            relocations: RelocationCounts::default(),
+            relro: Relro::default(),
+            pages_written: 0,
+            init: InitFunctions::default(),
+            tls_bytes: 0,
+            libc: None,
+            warnings: Vec::new(),
+            elf: None,
+        }
+    }
+}
+
+/// Distinct pages that start-up relocations write, for one page size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PagesWritten {
+    /// Size of a page in bytes.
+    pub page_size: u64,
+    /// Pages written.
+    pub pages: u64,
+    /// How many of them the loader makes read-only afterwards (PT_GNU_RELRO with this page size).
+    pub in_relro: u64,
+}
+
+/// One program header, as text-friendly facts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFacts {
+    /// `load`, `dynamic`, `interp`, …, or the number.
+    pub kind: String,
+    /// `r`, `w` and `x`, a dash where not allowed.
+    pub flags: String,
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// Its address before the load address is added.
+    pub vaddr: u64,
+    /// Bytes in the file.
+    pub file_bytes: u64,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+    /// Alignment.
+    pub align: u64,
+}
+
+/// What only ELF files have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ElfFacts {
+    /// Entry point, before the load address is added.
+    pub entry: u64,
+    /// The tags that ask for binding at start: `DT_BIND_NOW`, `DT_FLAGS`, `DT_FLAGS_1`.
+    pub bind_now_by: Vec<&'static str>,
+    /// Highest version of the C library that the file asks for, as `2.34`.
+    pub libc_version: Option<String>,
+    /// DT_RELACOUNT and DT_RELCOUNT, as written: what glibc counts as "relative relocations".
+    pub relative_tagged: u64,
+    /// Entries of the global offset table that the MIPS ABI relocates without records.
+    pub implicit_got: u64,
+    /// Pages that start-up relocations write, for pages of 4, 16 and 64 KiB.
+    pub pages: Vec<PagesWritten>,
+    /// Defined IFUNC symbols in the dynamic symbol table.
+    pub ifuncs: u64,
+    /// Defined global and weak symbols that others can bind to.
+    pub exported: u64,
+    /// Undefined symbols.
+    pub imported: u64,
+    /// Largest alignment of the loaded segments.
+    pub page_align: u64,
+    /// NT_GNU_BUILD_ID in hexadecimal.
+    pub build_id: Option<String>,
+    /// Notes that loaders or kernels act on, as sentences.
+    pub notes: Vec<String>,
+    /// Every program header in order.
+    pub segments: Vec<SegmentFacts>,
 }

@@ -24,8 +24,11 @@
 //!
 //! The main job is [`commands::explain`]: read that first.
 
+pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod measure;
 pub mod output;
+pub mod sys;
 pub mod units;

@@ -1,0 +1,68 @@
+//! One start of one arm: the real thing, and the seam where tests put a scripted one.
+
+use super::command::Command;
+use crate::sys::start::{RawStart, StartFailure, StartOptions, Starter};
+
+/// Makes starts.
+pub trait Sampler {
+    /// Starts arm `arm` once.
+    ///
+    /// # Errors
+    /// No sample: exec failed, the system failed, or we were interrupted.
+    fn start(&mut self, arm: usize) -> Result<RawStart, StartFailure>;
+
+    /// Nanoseconds of a monotonic clock, for budgets.
+    fn now_ns(&self) -> u64;
+
+    /// What the last start wrote to standard error, its beginning.
+    fn stderr(&self) -> &[u8];
+}
+
+/// Starts processes.
+pub struct ProcessSampler<'a> {
+    arms: Vec<&'a Command>,
+    starter: Starter,
+    options: StartOptions,
+    /// Starts that were refused because the file was open for writing, and then repeated.
+    pub busy_retries: u64,
+}
+
+/// How often a start that fails with ETXTBSY is repeated: another process may be closing the file just now.
+const BUSY_TRIES: u32 = 5;
+
+impl<'a> ProcessSampler<'a> {
+    /// A sampler over these arms.
+    ///
+    /// # Errors
+    /// Where its buffers cannot be made.
+    pub fn new(arms: Vec<&'a Command>, options: StartOptions) -> crate::error::Result<ProcessSampler<'a>> {
+        Ok(ProcessSampler { arms, starter: Starter::new()?, options, busy_retries: 0 })
+    }
+}
+
+impl Sampler for ProcessSampler<'_> {
+    fn start(&mut self, arm: usize) -> Result<RawStart, StartFailure> {
+        let Some(command) = self.arms.get(arm) else {
+            return Err(StartFailure::System(crate::error::Error::new("no such arm")));
+        };
+        let mut tries = 0;
+        loop {
+            match self.starter.start(&command.program, &self.options) {
+                Err(StartFailure::Exec(e)) if e == crate::sys::ETXTBSY && tries < BUSY_TRIES => {
+                    tries += 1;
+                    self.busy_retries += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        crate::sys::clock::now_ns()
+    }
+
+    fn stderr(&self) -> &[u8] {
+        self.starter.stderr_kept()
+    }
+}

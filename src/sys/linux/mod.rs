@@ -1,0 +1,155 @@
+//! The Linux half of `sys`.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::raw::{c_int, c_void};
+use std::ptr;
+
+use crate::error::{Context, Error, Result};
+use crate::sys::process::{Program, Target};
+use crate::sys::ret::{cvt, cvt_long, errno};
+use crate::sys::start::{ChildPlan, Method, child_main};
+
+/// Bytes of stack for a vforked child: it only makes system calls.
+const CHILD_STACK: usize = 32 * 1024;
+
+/// Both ends of a pipe, closed on exec: read, write.
+pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: pipe2 fills an array of two ints.
+    cvt(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: both descriptors were just made and have no other owner.
+    let [read, write] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((read, write))
+}
+
+/// The signal mask of this thread, for the child to get back.
+pub(crate) fn signal_mask() -> libc::sigset_t {
+    // SAFETY: sigset_t is plain data for which all zeroes is a value.
+    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a null `set` only reads the mask into a live local.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, ptr::null(), &raw mut mask) };
+    mask
+}
+
+/// Makes the child. Returns its pid and, on Linux 5.2 and later, a descriptor that turns readable at its end.
+pub(crate) fn spawn(method: Method, plan: &ChildPlan<'_>) -> Result<(i32, Option<OwnedFd>)> {
+    let mut pidfd: RawFd = -1;
+    let pid = match method {
+        Method::Fork => fork(plan, &mut pidfd),
+        Method::Vfork => vfork(plan, &mut pidfd),
+    }
+    .context(|| "cannot fork")?;
+    // SAFETY: the kernel just made `pidfd` for us; it has no other owner.
+    let exit = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    Ok((pid, exit))
+}
+
+fn fork(plan: &ChildPlan<'_>, pidfd: &mut RawFd) -> Result<i32> {
+    let flags = libc::c_long::from(libc::SIGCHLD | libc::CLONE_PIDFD);
+    // The system call rather than libc's fork: that one runs handlers and takes locks, and cannot give a pidfd.
+    // With a null stack the child goes on with a copy of ours; the last two arguments are unused under these flags,
+    // so their order, which differs between architectures, does not matter.
+    // SAFETY: `pidfd` is a live int; without CLONE_VM the child gets a copy of everything.
+    let pid = cvt_long(unsafe { libc::syscall(libc::SYS_clone, flags, 0, ptr::from_mut(pidfd), 0, 0) })?;
+    if pid == 0 {
+        // SAFETY: we are the forked child, with copies of all that `plan` points to.
+        unsafe { child_main(plan) }
+    }
+    i32::try_from(pid).map_err(|_| Error::new("pid out of range"))
+}
+
+extern "C" fn vforked(plan: *mut c_void) -> c_int {
+    // SAFETY: `plan` is the parent's ChildPlan; the parent sleeps until we exec or exit, so it is alive.
+    let plan = unsafe { &*plan.cast::<ChildPlan<'_>>() };
+    // SAFETY: we are the vforked child, on the stack that `vfork` made.
+    unsafe { child_main(plan) }
+}
+
+fn vfork(plan: &ChildPlan<'_>, pidfd: &mut RawFd) -> Result<i32> {
+    // One page-aligned array in the parent's frame: with CLONE_VFORK the parent does not return while it is in use.
+    #[repr(align(16))]
+    struct Stack {
+        _bytes: [u8; CHILD_STACK],
+    }
+    let mut stack = std::mem::MaybeUninit::<Stack>::uninit();
+    let flags = libc::SIGCHLD | libc::CLONE_PIDFD | libc::CLONE_VM | libc::CLONE_VFORK;
+    // SAFETY: one past the end of the array is a valid address to compute; the stack grows down into it.
+    let top = unsafe { stack.as_mut_ptr().add(1) }.cast::<c_void>();
+    let arg = ptr::from_ref(plan).cast_mut().cast::<c_void>();
+    // SAFETY: the child runs `vforked` on `stack`, which outlives it: we return only after its exec or exit.
+    cvt(unsafe { libc::clone(vforked, top, flags, arg, ptr::from_mut(pidfd)) })
+}
+
+/// execve, or execveat for an open file. Returns only on failure, with errno set.
+///
+/// # Safety
+/// As for `child_main`.
+pub(crate) unsafe fn exec(program: &Program) {
+    let (argv, envp) = (program.argv.as_ptr(), program.envp.as_ptr());
+    match &program.target {
+        // SAFETY: path and arrays are NUL-terminated and alive.
+        Target::Path(path) => unsafe { libc::execve(path.as_ptr(), argv, envp) },
+        Target::File(fd) => {
+            let (fd, flags) = (fd.as_raw_fd(), libc::AT_EMPTY_PATH);
+            // SAFETY: as above; the empty path with AT_EMPTY_PATH names the descriptor itself.
+            let done = unsafe { libc::syscall(libc::SYS_execveat, fd, c"".as_ptr(), argv, envp, flags) };
+            done as i32
+        }
+    };
+}
+
+/// Pins the calling process to one processor. Async-signal-safe.
+pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return false;
+    }
+    // SAFETY: cpu_set_t is plain data for which all zeroes is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `cpu` is below CPU_SETSIZE.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the set is a live local of the size given.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0 }
+}
+
+/// An executable file that needs no file system: a sealed memfd holding `bytes`.
+///
+/// # Errors
+/// Where the kernel has no memfd or forbids executing one.
+pub fn program_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<OwnedFd> {
+    const MFD_EXEC: libc::c_uint = 0x10;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // Kernels before 6.3 do not know MFD_EXEC and refuse it.
+    // SAFETY: the name is NUL-terminated.
+    let fd = cvt(unsafe { libc::memfd_create(name.as_ptr(), flags | MFD_EXEC) })
+        // SAFETY: as above.
+        .or_else(|_| cvt(unsafe { libc::memfd_create(name.as_ptr(), flags) }))
+        .context(|| "cannot make a memory file")?;
+    // SAFETY: `fd` was just made and has no other owner.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut file = std::fs::File::from(fd);
+    std::io::Write::write_all(&mut file, bytes).context(|| "cannot write a memory file")?;
+    let seals = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: the descriptor is open; F_ADD_SEALS takes an int.
+    cvt(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }).context(|| "cannot seal a memory file")?;
+    Ok(file.into())
+}
+
+/// A growing store outside our address space for what is collected while we measure.
+///
+/// # Errors
+/// Where the kernel has no memfd.
+pub fn memory_file(name: &std::ffi::CStr) -> Result<std::fs::File> {
+    // SAFETY: the name is NUL-terminated.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(Error::from_errno(errno()).context("cannot make a memory file"));
+    }
+    // SAFETY: `fd` was just made and has no other owner.
+    Ok(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Adopts orphaned descendants of our children, so that none outlives a run unseen.
+pub fn become_subreaper() -> bool {
+    // SAFETY: prctl with these arguments takes no pointers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 }
+}

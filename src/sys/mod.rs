@@ -1,0 +1,26 @@
+//! Everything that talks to the kernel, and the only place with `unsafe` and `libc::`.
+//!
+//! A raw call becomes a `Result` in [`ret`], and leaves here as a safe noun. What differs between systems
+//! lives in `linux/` and `macos.rs` under the same function names; what differs between processors in
+//! `linux/arch/`.
+#![allow(unsafe_code)] // reason: this is the layer that holds it; each block carries its SAFETY line.
+
+pub mod clock;
+pub mod process;
+mod ret;
+
+/// errno of exec on a file that somebody has open for writing.
+pub const ETXTBSY: i32 = libc::ETXTBSY;
+
+pub mod shared;
+pub mod signal;
+pub mod start;
+pub mod terminal;
+pub mod wait;
+
+#[cfg(target_os = "linux")]
+pub mod linux;
+#[cfg(target_os = "linux")]
+use linux as platform;
+
+pub use platform::{become_subreaper, memory_file, program_file};

@@ -1,0 +1,508 @@
+//! One timed start: the window from just before `fork` to the return of `wait4`.
+//!
+//! This file is the method. What may sit between `t0` and `t_exit` is fixed here: the fork itself, closing
+//! our copies of the child's pipe ends, waiting for and reading its output, and `wait4`. No allocation, no
+//! file opened, no page touched for the first time.
+//!
+//! The hard part is how it ends. The child is known to be gone by its pidfd, never by its pipes: a
+//! grandchild may hold them open (we do not wait for it), or the child may close them and run on.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::error::{Context, Result};
+use crate::sys::clock::now_ns;
+use crate::sys::platform;
+use crate::sys::process::{Program, Stdin};
+use crate::sys::ret::{cvt, cvt_retry, errno};
+use crate::sys::shared::SharedMemory;
+use crate::sys::signal;
+use crate::sys::wait::{self, Usage, WaitStatus, Waited};
+
+/// How a child is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    /// Plain fork, exec, wait4.
+    #[default]
+    Fork,
+    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec.
+    Vfork,
+}
+
+impl Method {
+    /// The word in output and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Fork => "fork",
+            Method::Vfork => "vfork",
+        }
+    }
+}
+
+/// Where a child's standard output goes (standard error: a pipe of its own, or `/dev/null` with it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stdout {
+    /// A pipe that we drain, with the first byte stamped.
+    #[default]
+    Pipe,
+    /// `/dev/null`.
+    Null,
+}
+
+/// Which stream the first byte came on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How to start and when to give up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StartOptions {
+    /// fork or vfork.
+    pub method: Method,
+    /// Where output goes.
+    pub stdout: Stdout,
+    /// Kill the process group after this long.
+    pub timeout_ns: Option<u64>,
+    /// End the start at its first byte of output (servers that never exit).
+    pub until_first_byte: bool,
+}
+
+/// What one start showed. Times are `CLOCK_MONOTONIC` nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawStart {
+    /// Just before fork.
+    pub t0: u64,
+    /// In the child, just before execve.
+    pub t_exec: u64,
+    /// First byte of standard output read.
+    pub t_byte: Option<u64>,
+    /// First byte of either stream, and which.
+    pub t_first_output: Option<(u64, Stream)>,
+    /// Standard output reached its end.
+    pub t_eof: Option<u64>,
+    /// wait4 returned.
+    pub t_exit: u64,
+    /// Bytes read from standard output.
+    pub stdout_bytes: u64,
+    /// Bytes read from standard error.
+    pub stderr_bytes: u64,
+    /// FNV-1a of standard output.
+    pub stdout_hash: u64,
+    /// How it ended.
+    pub status: WaitStatus,
+    /// What it used.
+    pub usage: Usage,
+    /// Something still held its output open after it ended.
+    pub held_open: bool,
+    /// We killed it for running too long.
+    pub timed_out: bool,
+    /// We ended it at its first byte, as asked.
+    pub ended_at_first_byte: bool,
+}
+
+/// Why there is no sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartFailure {
+    /// execve failed with this errno: never a fast start.
+    Exec(i32),
+    /// fork or a pipe failed, or the wait did.
+    System(crate::error::Error),
+    /// A signal asked us to stop; the child was killed.
+    Interrupted,
+}
+
+impl From<crate::error::Error> for StartFailure {
+    fn from(e: crate::error::Error) -> Self {
+        StartFailure::System(e)
+    }
+}
+
+/// After TERM, this long until KILL.
+const GRACE_NS: u64 = 500_000_000;
+/// Bytes per read: the capacity of a pipe.
+const READ_BYTES: usize = 64 * 1024;
+/// Start of the read buffer in the shared memory; the child's report lies before it.
+const REPORT_BYTES: usize = 4096;
+/// Bytes of standard error that are kept to explain a failure.
+pub const STDERR_KEPT: usize = 2048;
+
+/// What a child tells its parent, in memory they share.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ChildReport {
+    /// Its clock just before execve.
+    pub(crate) t_exec: u64,
+    /// errno of a failed execve (or of a step before it); 0 where exec succeeded.
+    pub(crate) errno: i32,
+}
+
+/// Everything a child needs before exec, as plain numbers and pointers: it may only make system calls.
+pub(crate) struct ChildPlan<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) stdin: RawFd,
+    pub(crate) stdout: RawFd,
+    pub(crate) stderr: RawFd,
+    pub(crate) report: *mut ChildReport,
+    pub(crate) mask: libc::sigset_t,
+}
+
+/// The parent's side of many starts: buffers that are made once and reused.
+#[derive(Debug)]
+pub struct Starter {
+    memory: SharedMemory,
+    null: OwnedFd,
+    stderr_kept: Vec<u8>,
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = platform::pipe_cloexec().context(|| "cannot make a pipe")?;
+    // SAFETY: `read` is open; F_SETFL takes an int.
+    cvt(unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
+        .context(|| "cannot set up a pipe")?;
+    Ok((read, write))
+}
+
+/// A copy of `fd` above the standard three, so that redirecting one cannot overwrite another.
+fn above_standard(fd: OwnedFd) -> Result<OwnedFd> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    // SAFETY: `fd` is open; F_DUPFD_CLOEXEC takes an int and returns a new descriptor.
+    let copy = cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: `copy` was just made and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// FNV-1a, 64 bit: tells equal outputs from unequal ones, no more.
+pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// FNV-1a of nothing.
+pub const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// One stream of a child while it runs.
+struct Reader {
+    fd: Option<OwnedFd>,
+    bytes: u64,
+    hash: u64,
+    first: Option<u64>,
+    eof: Option<u64>,
+}
+
+enum ReadOutcome {
+    Data(usize),
+    Nothing,
+    End,
+}
+
+impl Reader {
+    fn new(fd: Option<OwnedFd>) -> Reader {
+        Reader { fd, bytes: 0, hash: FNV_START, first: None, eof: None }
+    }
+
+    fn raw(&self) -> RawFd {
+        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        // SAFETY: the buffer is writable for its length; the descriptor is open or -1, which fails cleanly.
+        let n = unsafe { libc::read(self.raw(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        let now = now_ns();
+        match usize::try_from(n) {
+            Ok(0) => {
+                self.eof = Some(now);
+                self.fd = None;
+                ReadOutcome::End
+            }
+            Ok(n) => {
+                self.first.get_or_insert(now);
+                self.bytes += n as u64;
+                ReadOutcome::Data(n)
+            }
+            Err(_) if matches!(errno(), libc::EAGAIN | libc::EINTR) => ReadOutcome::Nothing,
+            // EIO is how a pseudo-terminal says that its other end is closed.
+            Err(_) => {
+                self.eof = Some(now);
+                self.fd = None;
+                ReadOutcome::End
+            }
+        }
+    }
+}
+
+/// A child while it runs, and why it was told to end.
+struct Running {
+    pid: i32,
+    exit: Option<OwnedFd>,
+    deadline: Option<u64>,
+    kill_at: Option<u64>,
+    timed_out: bool,
+    interrupted: bool,
+    ended_at_first_byte: bool,
+}
+
+impl Running {
+    /// The command's whole process group; the child itself too, in case it has not made its group yet.
+    fn signal_group(&self, signal: i32) {
+        wait::kill(-self.pid, signal);
+        wait::kill(self.pid, signal);
+    }
+
+    /// Acts on what the clock and the signals say; returns how long to sleep, in ms (-1: no limit).
+    fn attend(&mut self, now: u64) -> i32 {
+        if signal::interrupted() && !self.interrupted {
+            self.interrupted = true;
+            self.signal_group(libc::SIGKILL);
+        }
+        if self.deadline.is_some_and(|d| now >= d) && !self.timed_out {
+            self.timed_out = true;
+            self.signal_group(libc::SIGTERM);
+            self.signal_group(libc::SIGCONT);
+            self.kill_at = Some(now.saturating_add(GRACE_NS));
+        }
+        if self.kill_at.is_some_and(|k| now >= k) {
+            self.kill_at = None;
+            self.signal_group(libc::SIGKILL);
+        }
+        let next = match (self.timed_out, self.kill_at, self.deadline) {
+            (_, Some(k), _) => k,
+            (false, None, Some(d)) => d,
+            _ => return -1,
+        };
+        i32::try_from(next.saturating_sub(now).div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    }
+}
+
+impl Starter {
+    /// Makes the buffers.
+    ///
+    /// # Errors
+    /// Where memory or `/dev/null` is not to be had.
+    pub fn new() -> Result<Starter> {
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+        let null = above_standard(null.context(|| "/dev/null")?.into())?;
+        let memory = SharedMemory::new(REPORT_BYTES + READ_BYTES)?;
+        Ok(Starter { memory, null, stderr_kept: Vec::with_capacity(STDERR_KEPT) })
+    }
+
+    /// The first bytes that the last start wrote to standard error.
+    pub fn stderr_kept(&self) -> &[u8] {
+        &self.stderr_kept
+    }
+
+    /// Starts `program` once and waits for its end.
+    ///
+    /// # Errors
+    /// [`StartFailure`]: exec failed, the system failed, or we were interrupted. Never a sample then.
+    pub fn start(&mut self, program: &Program, options: &StartOptions) -> Result<RawStart, StartFailure> {
+        // -- preparation: everything that can be done before the clock is read --
+        self.stderr_kept.clear();
+        let piped = options.stdout == Stdout::Pipe;
+        let (out_read, out_write) = if piped { pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
+        let (err_read, err_write) = if piped { pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
+        rewind_stdin(&program.stdin)?;
+        let null = self.null.as_raw_fd();
+        let plan = ChildPlan {
+            program,
+            stdin: match &program.stdin {
+                Stdin::Null => null,
+                Stdin::Inherit => 0,
+                Stdin::File(fd) => fd.as_raw_fd(),
+            },
+            stdout: out_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
+            stderr: err_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
+            report: self.memory.start().cast::<ChildReport>(),
+            mask: platform::signal_mask(),
+        };
+        // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
+        unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
+
+        // -- the timed window opens: nothing below allocates --
+        let t0 = now_ns();
+        let (pid, exit) = platform::spawn(options.method, &plan).map_err(StartFailure::System)?;
+        drop(out_write);
+        drop(err_write);
+        let deadline = options.timeout_ns.map(|t| t0.saturating_add(t));
+        let mut child = Running {
+            pid,
+            exit,
+            deadline,
+            kill_at: None,
+            timed_out: false,
+            interrupted: false,
+            ended_at_first_byte: false,
+        };
+        let (mut out, mut err) = (Reader::new(out_read), Reader::new(err_read));
+        self.watch(&mut child, &mut out, &mut err, options.until_first_byte);
+        let (status, usage) = reap(&mut child)?;
+        let t_exit = now_ns();
+        // -- the window is closed; what follows is bookkeeping --
+
+        self.drain(&mut out, &mut err);
+        let held_open = out.fd.is_some() || err.fd.is_some();
+        // SAFETY: as above; the child is gone, so nothing writes there any more.
+        let report = unsafe { plan.report.read() };
+        if child.interrupted {
+            return Err(StartFailure::Interrupted);
+        }
+        if report.errno != 0 {
+            return Err(StartFailure::Exec(report.errno));
+        }
+        if held_open {
+            // What the command left in its group is not ours to keep: it would load the machine while we measure on.
+            wait::kill(-child.pid, libc::SIGKILL);
+        }
+        let first = match (out.first, err.first) {
+            (Some(o), Some(e)) if e < o => Some((e, Stream::Stderr)),
+            (Some(o), _) => Some((o, Stream::Stdout)),
+            (None, e) => e.map(|e| (e, Stream::Stderr)),
+        };
+        Ok(RawStart {
+            t0,
+            // Zero where the child was killed before it came to exec.
+            t_exec: if report.t_exec == 0 { t0 } else { report.t_exec },
+            t_byte: out.first,
+            t_first_output: first,
+            t_eof: out.eof,
+            t_exit,
+            stdout_bytes: out.bytes,
+            stderr_bytes: err.bytes,
+            stdout_hash: out.hash,
+            status,
+            usage,
+            held_open,
+            timed_out: child.timed_out,
+            ended_at_first_byte: child.ended_at_first_byte,
+        })
+    }
+
+    /// Reads both streams until the child is gone, or told to go.
+    fn watch(&mut self, child: &mut Running, out: &mut Reader, err: &mut Reader, until_first_byte: bool) {
+        let Some(exit) = child.exit.as_ref().map(AsRawFd::as_raw_fd) else {
+            return self.watch_without_exit_fd(child, out, err);
+        };
+        let bounded = child.deadline.is_some();
+        loop {
+            if !bounded && out.fd.is_none() && err.fd.is_none() {
+                return; // nothing left to watch: wait4 sleeps as well as poll does
+            }
+            let sleep = child.attend(if bounded { now_ns() } else { 0 });
+            let mut fds = [out.raw(), err.raw(), exit].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            // SAFETY: `fds` is an array of three pollfd; negative descriptors are ignored by poll.
+            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 3, sleep) };
+            if ready <= 0 {
+                continue; // a signal or the time limit: `attend` sees to both
+            }
+            if fds[0].revents != 0 {
+                self.take(out, false);
+            }
+            if fds[1].revents != 0 {
+                self.take(err, true);
+            }
+            if until_first_byte && !child.ended_at_first_byte && (out.first.is_some() || err.first.is_some()) {
+                child.ended_at_first_byte = true;
+                child.signal_group(libc::SIGTERM);
+                child.deadline = Some(now_ns().saturating_add(GRACE_NS));
+                return self.watch(child, out, err, false);
+            }
+            if fds[2].revents != 0 {
+                return;
+            }
+        }
+    }
+
+    /// Kernels without pidfd (Linux before 5.2): the pipes tell the end, and wait4 does the rest without a time limit.
+    fn watch_without_exit_fd(&mut self, child: &mut Running, out: &mut Reader, err: &mut Reader) {
+        while out.fd.is_some() || err.fd.is_some() {
+            let sleep = child.attend(now_ns());
+            let mut fds = [out.raw(), err.raw()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+            // SAFETY: `fds` is an array of two pollfd.
+            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, sleep) };
+            if ready > 0 && fds[0].revents != 0 {
+                self.take(out, false);
+            }
+            if ready > 0 && fds[1].revents != 0 {
+                self.take(err, true);
+            }
+        }
+    }
+
+    fn take(&mut self, stream: &mut Reader, keep: bool) -> bool {
+        let buffer = self.memory.bytes().get_mut(REPORT_BYTES..).unwrap_or_default();
+        let ReadOutcome::Data(n) = stream.read(buffer) else { return false };
+        let data = buffer.get(..n).unwrap_or_default();
+        if keep {
+            let room = STDERR_KEPT - self.stderr_kept.len();
+            // Within the capacity reserved in `new`: no allocation.
+            self.stderr_kept.extend_from_slice(&data[..n.min(room)]);
+        } else {
+            stream.hash = fnv1a(stream.hash, data);
+        }
+        true
+    }
+
+    /// What lay in the pipes when the child ended; bounded, since a grandchild may go on writing.
+    fn drain(&mut self, out: &mut Reader, err: &mut Reader) {
+        const READS: usize = 64;
+        for (stream, keep) in [(out, false), (err, true)] {
+            let mut reads = 0;
+            while stream.fd.is_some() && reads < READS && self.take(stream, keep) {
+                reads += 1;
+            }
+        }
+    }
+}
+
+fn rewind_stdin(stdin: &Stdin) -> Result<()> {
+    if let Stdin::File(fd) = stdin {
+        // SAFETY: lseek takes no pointers; a stream that cannot seek is fed as it comes.
+        unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_SET) };
+    }
+    Ok(())
+}
+
+/// Waits for the child's end, and kills it where a signal asks us to stop.
+fn reap(child: &mut Running) -> Result<(WaitStatus, Usage), StartFailure> {
+    loop {
+        match wait::wait4(child.pid, true)? {
+            Waited::Ended(_, status, usage) => return Ok((status, usage)),
+            Waited::Interrupted | Waited::Running => {
+                child.attend(now_ns());
+            }
+            Waited::NoChild => {
+                return Err(crate::error::Error::new("the child is gone before it was waited for").into());
+            }
+        }
+    }
+}
+
+/// The child's side, from fork to exec: system calls only, no allocation, no lock, no return.
+///
+/// # Safety
+/// Runs in a forked child, or in a vforked one on a stack of its own; `plan` and all it points to are alive
+/// there, and `plan.report` points to memory shared with the parent.
+pub(crate) unsafe fn child_main(plan: &ChildPlan<'_>) -> ! {
+    #[allow(clippy::multiple_unsafe_ops_per_block)] // reason: one reviewed unit, each line a plain system call
+    // SAFETY: each call is async-signal-safe and takes numbers or pointers that the caller vouches for.
+    unsafe {
+        libc::setpgid(0, 0);
+        let ok = cvt_retry(|| libc::dup2(plan.stdin, 0)).is_ok()
+            && cvt_retry(|| libc::dup2(plan.stdout, 1)).is_ok()
+            && cvt_retry(|| libc::dup2(plan.stderr, 2)).is_ok()
+            && plan.program.cwd.as_ref().is_none_or(|dir| libc::chdir(dir.as_ptr()) == 0)
+            && plan.program.cpu.is_none_or(platform::pin_to_cpu);
+        if ok {
+            // Rust's runtime ignores SIGPIPE; an ignored signal would stay ignored through exec.
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const plan.mask, std::ptr::null_mut());
+            (*plan.report).t_exec = now_ns();
+            platform::exec(plan.program);
+        }
+        (*plan.report).errno = errno();
+        libc::_exit(127)
+    }
+}
