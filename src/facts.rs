@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub mod macho;
+
 /// Three states: not present, present, present but unreadable. They must never look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fact<T> {
@@ -270,6 +272,8 @@ pub struct LinkFacts {
     pub warnings: Vec<String>,
     /// What only ELF files have; `None` for other formats.
     pub elf: Option<ElfFacts>,
+    /// What only Mach-O files have; `None` for other formats.
+    pub macho: Option<Box<macho::MachoFacts>>,
 }
 
 impl LinkFacts {
@@ -299,6 +303,7 @@ impl LinkFacts {
             libc: None,
             warnings: Vec::new(),
             elf: None,
+            macho: None,
         }
     }
 }

@@ -24,11 +24,18 @@
 //!
 //! The main job is [`commands::explain`]: read that first.
 
+pub mod cli;
+pub mod commands;
 pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod macho;
 pub mod measure;
 pub mod output;
+pub mod record;
+pub mod report;
+pub mod stat;
 pub mod sys;
+pub mod trace;
 pub mod units;

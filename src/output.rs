@@ -76,6 +76,11 @@ impl Output<'_> {
         let _ = writeln!(self.err, "premain: warning: {text}");
     }
 
+    /// Writes the line that tells why we end; a failure there has nowhere to be told.
+    pub fn error(&mut self, text: &str) {
+        let _ = writeln!(self.err, "premain: {text}");
+    }
+
     /// Replaces the progress line on a terminal; elsewhere does nothing. Empty text clears it.
     pub fn progress(&mut self, text: &str) {
         if self.err_is_terminal {

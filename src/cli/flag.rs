@@ -35,7 +35,12 @@ pub struct Row<T: 'static> {
 
 impl<T> Row<T> {
     /// A flag without a value.
-    pub const fn switch(long: &'static str, short: Option<char>, help: &'static str, set: fn(&mut T, Value<'_>) -> Result<(), String>) -> Row<T> {
+    pub const fn switch(
+        long: &'static str,
+        short: Option<char>,
+        help: &'static str,
+        set: fn(&mut T, Value<'_>) -> Result<(), String>,
+    ) -> Row<T> {
         Row { doc: FlagDoc { long, short, value: None, optional_value: false, choices: &[], help }, set }
     }
 
@@ -152,7 +157,10 @@ impl<'a> Value<'a> {
         match bytes.iter().position(|&b| b == b'=') {
             Some(at) if at > 0 => {
                 let (name, value) = bytes.split_at(at);
-                Ok((OsStr::from_bytes(name).to_os_string(), OsStr::from_bytes(value.get(1..).unwrap_or_default()).to_os_string()))
+                Ok((
+                    OsStr::from_bytes(name).to_os_string(),
+                    OsStr::from_bytes(value.get(1..).unwrap_or_default()).to_os_string(),
+                ))
             }
             _ => Err("expected NAME=VALUE".to_string()),
         }

@@ -61,9 +61,10 @@ type Args<'a> = std::slice::Iter<'a, OsString>;
 
 /// Table number, row number and documentation of the flag that `is_it` accepts.
 fn find(tables: &[&mut dyn Table], is_it: impl Fn(&FlagDoc) -> bool) -> Option<(usize, usize, &'static FlagDoc)> {
-    tables.iter().enumerate().find_map(|(t, table)| {
-        table.docs().iter().enumerate().find(|(_, d)| is_it(d)).map(|(r, d)| (t, r, *d))
-    })
+    tables
+        .iter()
+        .enumerate()
+        .find_map(|(t, table)| table.docs().iter().enumerate().find(|(_, d)| is_it(d)).map(|(r, d)| (t, r, *d)))
 }
 
 fn set(tables: &mut [&mut dyn Table], at: (usize, usize), typed: &str, value: Value<'_>) -> Result<()> {
@@ -220,7 +221,15 @@ mod tests {
 
     #[test]
     fn every_form_of_a_value() {
-        for form in [&[&b"-r"[..], b"5"][..], &[b"-r5"], &[b"-r=5"], &[b"--runs", b"5"], &[b"--runs=5"], &[b"-jr5"], &[b"-ijr5"]] {
+        for form in [
+            &[&b"-r"[..], b"5"][..],
+            &[b"-r5"],
+            &[b"-r=5"],
+            &[b"--runs", b"5"],
+            &[b"--runs=5"],
+            &[b"-jr5"],
+            &[b"-ijr5"],
+        ] {
             let (options, _) = check(form, Order::Mixed).unwrap();
             assert_eq!(options.runs, Some(5), "{form:?}");
         }

@@ -6,11 +6,14 @@
 #![allow(unsafe_code)] // reason: this is the layer that holds it; each block carries its SAFETY line.
 
 pub mod clock;
+pub mod keeper;
 pub mod process;
 mod ret;
 
 /// errno of exec on a file that somebody has open for writing.
 pub const ETXTBSY: i32 = libc::ETXTBSY;
+/// errno of exec on a file that is no program for this machine.
+pub const ENOEXEC: i32 = libc::ENOEXEC;
 
 pub mod shared;
 pub mod signal;

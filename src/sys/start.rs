@@ -48,6 +48,16 @@ pub enum Stdout {
     Null,
 }
 
+impl Stdout {
+    /// The word in output and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stdout::Pipe => "pipe",
+            Stdout::Null => "null",
+        }
+    }
+}
+
 /// Which stream the first byte came on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
@@ -55,6 +65,16 @@ pub enum Stream {
     Stdout,
     /// Standard error.
     Stderr,
+}
+
+impl Stream {
+    /// The word in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        }
+    }
 }
 
 /// How to start and when to give up.

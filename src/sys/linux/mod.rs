@@ -1,5 +1,11 @@
 //! The Linux half of `sys`.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod arch;
+pub mod cpuid;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod ptrace;
+
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::raw::{c_int, c_void};
 use std::ptr;

@@ -1,0 +1,114 @@
+//! `--help`: one screen for the tool, one for each verb, from the same rows that the parser reads.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use super::flag::FlagDoc;
+use super::{VERBS, Verb, parse, verb};
+use crate::error::{Error, Exit, Result};
+use crate::output::Output;
+
+/// Help on the whole tool.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn overview(output: &mut Output<'_>) -> Result<Exit> {
+    let mut t = String::from(
+        "premain: what a program costs before its main runs, where that time goes, and which link settings cause it\n\n",
+    );
+    t.push_str("  premain PROGRAM [ARG...]      measure, inspect, trace and explain one program\n");
+    t.push_str(
+        "  premain VERB ...              see below; 'premain -- NAME' explains a program called like a verb\n\n",
+    );
+    let width = VERBS.iter().map(|v| v.name.len()).max().unwrap_or(0);
+    for v in VERBS {
+        let _ = writeln!(t, "  {:width$}  {}", v.name, v.summary);
+    }
+    let _ = writeln!(t, "  {:width$}  help on a verb: its flags, its output", "help");
+    t.push_str("\n  premain VERB --help           flags of a verb\n  premain --version\n");
+    t.push_str(
+        "\nexit codes: 0 done, 1 the answer is no, 2 usage or trouble, 3 not decided, 4 a measured command failed,\n",
+    );
+    t.push_str("            124 a command ran past --timeout, 130 interrupted\n");
+    output.text(&t)?;
+    Ok(Exit::Done)
+}
+
+/// `premain help [VERB]`.
+///
+/// # Errors
+/// Where there is no such verb (the nearest is named), or it cannot be written.
+pub fn verb_or_overview(words: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
+    let Some(word) = words.first() else { return overview(output) };
+    let name = word.to_string_lossy();
+    match verb(&name) {
+        Some(v) => of_verb(v, output),
+        None => {
+            let hint = parse::nearest(&name, VERBS.iter().map(|v| v.name.to_string()));
+            let hint = hint.map_or(String::new(), |n| format!("; did you mean {n}?"));
+            Err(Error::new(format!("no such verb{hint}")).context(name).context("help"))
+        }
+    }
+}
+
+/// Help on one verb.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn of_verb(v: &Verb, output: &mut Output<'_>) -> Result<Exit> {
+    let text = verb_text(v, output.style.width);
+    output.text(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The text of a verb's help, wrapped to `width` columns.
+pub fn verb_text(v: &Verb, width: usize) -> String {
+    let mut t = format!("premain {}: {}\n\n", v.name, v.summary);
+    for usage in v.usage {
+        let _ = writeln!(t, "  {usage}");
+    }
+    for (group, docs) in (v.flags)() {
+        let _ = writeln!(t, "\n{group}:");
+        for doc in docs {
+            flag_lines(doc, width, &mut t);
+        }
+    }
+    if !v.notes.is_empty() {
+        let _ = writeln!(t, "\n{}", v.notes.trim_end());
+    }
+    t
+}
+
+/// Column in which a flag's description begins.
+const HELP_COLUMN: usize = 28;
+
+fn flag_lines(doc: &FlagDoc, width: usize, t: &mut String) {
+    let short = doc.short.map_or("    ".to_string(), |c| format!("-{c}, "));
+    let value = match doc.value {
+        Some(v) if doc.optional_value => format!("[={v}]"),
+        Some(v) => format!(" {v}"),
+        None => String::new(),
+    };
+    let mut line = format!("  {short}--{}{value}", doc.long);
+    let room = width.clamp(60, 110) - HELP_COLUMN;
+    let mut column = 0;
+    if line.chars().count() + 2 > HELP_COLUMN {
+        let _ = writeln!(t, "{line}");
+        line.clear();
+    }
+    let _ = write!(t, "{line:HELP_COLUMN$}");
+    for word in doc.help.split(' ') {
+        let long = word.chars().count();
+        if column > 0 && column + 1 + long > room {
+            let _ = write!(t, "\n{:HELP_COLUMN$}", "");
+            column = 0;
+        }
+        if column > 0 {
+            t.push(' ');
+            column += 1;
+        }
+        t.push_str(word);
+        column += long;
+    }
+    t.push('\n');
+}

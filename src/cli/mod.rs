@@ -1,0 +1,104 @@
+//! The command line: which verb, its flags, its help. One table of verbs, one row a flag.
+
+pub mod flag;
+pub mod help;
+pub mod parse;
+pub mod shared;
+
+mod bench;
+mod explain;
+mod inspect;
+
+use std::ffi::OsString;
+
+use crate::error::{Error, Exit, Result};
+use crate::output::Output;
+use flag::FlagDoc;
+
+/// A verb: what help says of it, and what runs it.
+pub struct Verb {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is called, one line a form.
+    pub usage: &'static [&'static str],
+    /// What it does, one line.
+    pub summary: &'static str,
+    /// Flags by group heading.
+    pub flags: fn() -> Vec<(&'static str, Vec<&'static FlagDoc>)>,
+    /// Lines below the flags in its help.
+    pub notes: &'static str,
+    /// Parses the words behind the verb and does the job.
+    pub run: fn(&[OsString], &mut Output<'_>) -> Result<Exit>,
+}
+
+/// Every verb, in the order of help.
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB];
+
+/// Runs one invocation: `args` without the program's own name.
+///
+/// # Errors
+/// Whatever ends it before its job is done; the exit code is the error's.
+pub fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
+    let Some(first) = args.first() else {
+        return Err(Error::new("no program given; try 'premain --help'"));
+    };
+    let rest = args.get(1..).unwrap_or_default();
+    match first.to_str() {
+        Some("-V" | "--version") => {
+            output.text(&format!("premain {}\n", env!("CARGO_PKG_VERSION")))?;
+            Ok(Exit::Done)
+        }
+        Some("-h" | "--help") => help::overview(output),
+        Some("help") => help::verb_or_overview(rest, output),
+        Some(word) => match verb(word) {
+            Some(verb) => (verb.run)(rest, output),
+            None => (explain::VERB.run)(args, output),
+        },
+        None => (explain::VERB.run)(args, output),
+    }
+}
+
+/// The verb of that name.
+pub fn verb(name: &str) -> Option<&'static Verb> {
+    VERBS.iter().find(|v| v.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn each_flag() -> impl Iterator<Item = (&'static str, &'static FlagDoc)> {
+        VERBS
+            .iter()
+            .flat_map(|v| (v.flags)().into_iter().flat_map(move |(_, docs)| docs.into_iter().map(move |d| (v.name, d))))
+    }
+
+    #[test]
+    fn no_verb_has_two_flags_of_one_name() {
+        let mut names = HashSet::new();
+        for (verb, doc) in each_flag() {
+            assert!(names.insert((verb, doc.long.to_string())), "{verb} --{}", doc.long);
+            assert!(doc.short.is_none_or(|c| names.insert((verb, c.to_string()))), "{verb} -{:?}", doc.short);
+        }
+    }
+
+    #[test]
+    fn every_flag_is_documented_in_plain_words() {
+        for (verb, doc) in each_flag() {
+            assert!(!doc.help.is_empty() && !doc.help.ends_with('.'), "{verb} --{}", doc.long);
+            assert!(
+                doc.long.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+                "{}",
+                doc.long
+            );
+            assert!(doc.choices.is_empty() || doc.value.is_some(), "{verb} --{}", doc.long);
+            assert!(doc.long != "help" && doc.short != Some('h'), "{verb}: help belongs to the parser");
+        }
+    }
+
+    #[test]
+    fn help_is_never_a_verb_of_the_table() {
+        assert!(verb("help").is_none() && verb("explain").is_some());
+    }
+}

@@ -1,0 +1,143 @@
+//! Flags that several verbs share: how output looks, and how starts are measured.
+
+use super::flag::Row;
+use crate::commands::common::Common;
+use crate::commands::measuring::{Accepted, MeasureOptions, StdinChoice};
+use crate::measure::plan::Order;
+use crate::output::ColorChoice;
+use crate::sys::start::{Method, Stdout};
+
+/// Flags of every verb.
+pub static COMMON: &[Row<Common>] = &[
+    Row::switch("json", None, "print one JSON document instead of text", |o, _| {
+        o.json = true;
+        Ok(())
+    }),
+    Row::choice(
+        "color",
+        &["auto", "always", "never"],
+        "WHEN",
+        "auto (on a terminal, unless NO_COLOR is set), always or never",
+        |o, v| {
+            o.color = v.one_of(&[
+                ("auto", ColorChoice::Auto),
+                ("always", ColorChoice::Always),
+                ("never", ColorChoice::Never),
+            ])?;
+            Ok(())
+        },
+    ),
+];
+
+/// Flags of every verb that starts programs.
+pub static MEASURE: &[Row<MeasureOptions>] = &[
+    Row::value("warmup", Some('w'), "N", "rounds that are made and thrown away first (default 3)", |o, v| {
+        o.warmup = v.whole(0)?;
+        Ok(())
+    }),
+    Row::value(
+        "runs",
+        Some('r'),
+        "N",
+        "exactly this many rounds; each starts every command once and the control twice",
+        |o, v| {
+            o.runs = Some(v.whole(1)?);
+            Ok(())
+        },
+    ),
+    Row::value("min-runs", Some('m'), "N", "at least this many rounds (default 20)", |o, v| {
+        o.min_runs = Some(v.whole(1)?);
+        Ok(())
+    }),
+    Row::value("max-runs", Some('M'), "N", "at most this many rounds (default 1000)", |o, v| {
+        o.max_runs = Some(v.whole(1)?);
+        Ok(())
+    }),
+    Row::value("budget", None, "TIME", "stop after the round that passes this much time (default 3s)", |o, v| {
+        o.budget_ns = Some(v.duration()?);
+        Ok(())
+    }),
+    Row::value(
+        "ignore-failure",
+        Some('i'),
+        "CODES",
+        "accept commands that fail: all, or only these exit codes (-i=1,2)",
+        |o: &mut MeasureOptions, v| {
+            o.accepted = match v.0 {
+                None => Accepted::Any,
+                Some(_) => Accepted::parse(v.text()?)?,
+            };
+            Ok(())
+        },
+    )
+    .optional(),
+    Row::choice(
+        "spawn",
+        &["fork", "vfork"],
+        "METHOD",
+        "fork (default: fork, exec, wait4) or vfork (CLONE_VM|CLONE_VFORK)",
+        |o, v| {
+            o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
+            Ok(())
+        },
+    ),
+    Row::value(
+        "timeout",
+        None,
+        "TIME",
+        "kill a start and its process group after this long (default 30s; 0: never)",
+        |o, v| {
+            o.timeout_ns = Some(v.duration()?).filter(|t| *t > 0);
+            Ok(())
+        },
+    ),
+    Row::value("env", None, "K=V", "set a variable for the commands; may be repeated", |o, v| {
+        o.env.push(v.pair()?);
+        Ok(())
+    }),
+    Row::switch("clear-env", None, "start the commands with only the variables given by --env", |o, _| {
+        o.clear_env = true;
+        Ok(())
+    }),
+    Row::value("cwd", None, "DIR", "working directory of the commands", |o, v| {
+        o.cwd = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value(
+        "stdin",
+        None,
+        "FILE",
+        "null (default), inherit, or a file that every start reads from its beginning",
+        |o, v| {
+            o.stdin = match v.os()?.to_str() {
+                Some("null") => StdinChoice::Null,
+                Some("inherit") => StdinChoice::Inherit,
+                _ => StdinChoice::File(v.owned()?.into()),
+            };
+            Ok(())
+        },
+    ),
+    Row::choice("stdout", &["pipe", "null"], "WHERE", "pipe (default: drained, first byte stamped) or null", |o, v| {
+        o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null)])?;
+        Ok(())
+    }),
+    Row::value("cpu", None, "N", "run the commands on processor N", |o, v| {
+        o.cpu = Some(usize::try_from(v.whole(0)?).map_err(|_| "is too large".to_string())?);
+        Ok(())
+    }),
+    Row::choice(
+        "order",
+        &["balanced", "random", "blocked"],
+        "ORDER",
+        "balanced (default), random, or blocked (drift then decides: warns)",
+        |o, v| {
+            o.order =
+                v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
+            Ok(())
+        },
+    ),
+    Row::value("seed", None, "N", "seed of random orders and of resampling (default 1)", |o, v| {
+        o.seed = v.whole(0)?;
+        Ok(())
+    }),
+];

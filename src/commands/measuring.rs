@@ -1,0 +1,315 @@
+//! What every measuring verb does: options to commands, plan, run, record.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::error::{Context, Error, Exit, Result};
+use crate::measure::command::{Command, show_argv};
+use crate::measure::control::{Control, control};
+use crate::measure::log::Log;
+use crate::measure::plan::{Order, Plan, Rounds};
+use crate::measure::runner::{self, Ran, Stop};
+use crate::measure::sample::Sample;
+use crate::measure::sampler::ProcessSampler;
+use crate::output::Output;
+use crate::record::bench::{BenchRecord, Setting};
+use crate::sys;
+use crate::sys::process::{Program, Stdin, resolve};
+use crate::sys::start::{Method, StartOptions, Stdout};
+use crate::sys::wait::WaitStatus;
+use crate::units;
+
+/// Which ends of a command are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Accepted {
+    /// Exit code 0 alone.
+    #[default]
+    Success,
+    /// Any end, signals too.
+    Any,
+    /// These exit codes.
+    Codes(Vec<i32>),
+}
+
+impl Accepted {
+    /// Reads `1,2,5`.
+    ///
+    /// # Errors
+    /// Where it is no list of exit codes.
+    pub fn parse(text: &str) -> Result<Accepted, String> {
+        let code = |t: &str| t.trim().parse::<u8>().map(i32::from);
+        let codes = text.split(',').map(code).collect::<Result<Vec<_>, _>>();
+        codes.map(Accepted::Codes).map_err(|_| "expected exit codes such as 1,2".to_string())
+    }
+
+    /// True where such an end counts as a start that went well.
+    pub fn takes(&self, status: WaitStatus) -> bool {
+        match self {
+            Accepted::Success => status.is_success(),
+            Accepted::Any => true,
+            Accepted::Codes(codes) => status.exit_code().is_some_and(|c| c == 0 || codes.contains(&c)),
+        }
+    }
+}
+
+/// Where commands read from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum StdinChoice {
+    /// `/dev/null`.
+    #[default]
+    Null,
+    /// Our own.
+    Inherit,
+    /// A file, from its beginning each time.
+    File(PathBuf),
+}
+
+/// Options of every verb that starts programs: as said, not yet looked up.
+#[derive(Debug, Clone)]
+pub struct MeasureOptions {
+    /// Rounds thrown away first.
+    pub warmup: u64,
+    /// Exactly so many rounds.
+    pub runs: Option<u64>,
+    /// At least so many.
+    pub min_runs: Option<u64>,
+    /// At most so many.
+    pub max_runs: Option<u64>,
+    /// Time to measure for.
+    pub budget_ns: Option<u64>,
+    /// Which ends are accepted.
+    pub accepted: Accepted,
+    /// fork or vfork.
+    pub method: Method,
+    /// Time limit of one start.
+    pub timeout_ns: Option<u64>,
+    /// Variables set for the commands.
+    pub env: Vec<(OsString, OsString)>,
+    /// Without ours.
+    pub clear_env: bool,
+    /// Working directory.
+    pub cwd: Option<PathBuf>,
+    /// Standard input.
+    pub stdin: StdinChoice,
+    /// Standard output.
+    pub stdout: Stdout,
+    /// Processor.
+    pub cpu: Option<usize>,
+    /// Order within rounds.
+    pub order: Order,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Default for MeasureOptions {
+    fn default() -> Self {
+        MeasureOptions {
+            warmup: 3,
+            runs: None,
+            min_runs: None,
+            max_runs: None,
+            budget_ns: None,
+            accepted: Accepted::default(),
+            method: Method::default(),
+            timeout_ns: Some(30_000_000_000),
+            env: Vec::new(),
+            clear_env: false,
+            cwd: None,
+            stdin: StdinChoice::default(),
+            stdout: Stdout::default(),
+            cpu: None,
+            order: Order::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// Rounds by default.
+const MIN_ROUNDS: u64 = 20;
+const MAX_ROUNDS: u64 = 1000;
+const BUDGET_NS: u64 = 3_000_000_000;
+
+impl MeasureOptions {
+    fn rounds(&self) -> Result<Rounds> {
+        if let Some(n) = self.runs {
+            return Ok(Rounds::exactly(n));
+        }
+        let max = self.max_runs.unwrap_or(MAX_ROUNDS.max(self.min_runs.unwrap_or(0)));
+        let min = self.min_runs.unwrap_or(MIN_ROUNDS.min(max));
+        if min > max {
+            return Err(Error::new(format!("--min-runs {min} is more than --max-runs {max}")));
+        }
+        Ok(Rounds { min, max, budget_ns: self.budget_ns.unwrap_or(BUDGET_NS) })
+    }
+
+    /// The environment of the commands: ours unless cleared, then `--env`, later settings winning.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut env: Vec<_> = if self.clear_env { Vec::new() } else { std::env::vars_os().collect() };
+        for (name, value) in &self.env {
+            env.retain(|(n, _)| n != name);
+            env.push((name.clone(), value.clone()));
+        }
+        env
+    }
+
+    /// Looks a command up and makes it ready.
+    ///
+    /// # Errors
+    /// Where it cannot be found or executed, or a file of its set-up cannot be opened.
+    pub fn command(&self, argv: Vec<OsString>) -> Result<Command> {
+        let name = argv.first().context(|| "no command given")?;
+        let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+        let mut program = Program::new(&path, &argv, &self.environment())?;
+        program.stdin = match &self.stdin {
+            StdinChoice::Null => Stdin::Null,
+            StdinChoice::Inherit => Stdin::Inherit,
+            StdinChoice::File(file) => {
+                Stdin::File(std::fs::File::open(file).context(|| format!("--stdin {}", file.display()))?.into())
+            }
+        };
+        if let Some(dir) = &self.cwd {
+            std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
+            program.cwd = Some(sys::process::c_string(dir.as_os_str())?);
+            if path.is_relative() {
+                // exec would look it up from the new directory: name the file that was found.
+                let absolute = std::path::absolute(&path).context(|| path.display().to_string())?;
+                program.target = sys::process::Target::Path(sys::process::c_string(absolute.as_os_str())?);
+            }
+        }
+        program.cpu = self.cpu;
+        Ok(Command { name: show_argv(&argv), argv, path, program })
+    }
+}
+
+/// Splits a quoted command as a shell would.
+///
+/// # Errors
+/// Usage, naming the command.
+pub fn split_line(line: &OsStr) -> Result<Vec<OsString>> {
+    super::words::split(line).map_err(|why| Error::new(why).context(format!("command '{}'", line.to_string_lossy())))
+}
+
+/// A finished run: what was recorded, its samples, and how it ended.
+#[derive(Debug)]
+pub struct Measured {
+    /// Summaries of complete rounds.
+    pub record: BenchRecord,
+    /// Every sample of complete rounds.
+    pub log: Log,
+    /// Why it ended early: `Interrupted` keeps what is complete.
+    pub exit: Exit,
+}
+
+/// Measures `commands` interleaved with the control.
+///
+/// # Errors
+/// Where a command fails (and that was not accepted), cannot be executed or runs too long; and where the system
+/// fails us. An interrupted run is no error: what is complete comes back with [`Exit::Interrupted`].
+pub fn measure(options: &MeasureOptions, commands: &[Command], output: &mut Output<'_>) -> Result<Measured> {
+    sys::signal::catch_interrupts()?;
+    sys::become_subreaper();
+    let mut control = control(&options.environment())?;
+    control.command.program.cpu = options.cpu;
+    // Arms: the commands, then the control twice.
+    let arms: Vec<&Command> = commands.iter().chain([&control.command, &control.command]).collect();
+    let plan = Plan {
+        arms: arms.len(),
+        warmup: options.warmup,
+        rounds: options.rounds()?,
+        order: options.order,
+        seed: options.seed,
+    };
+    let start = StartOptions {
+        method: options.method,
+        stdout: options.stdout,
+        timeout_ns: options.timeout_ns,
+        until_first_byte: false,
+    };
+    let mut sampler = ProcessSampler::new(arms, start)?;
+    let mut log = Log::new()?;
+    let accept = |arm: usize, s: &Sample| {
+        // The control always has to do its one thing.
+        let fine = if arm < commands.len() { options.accepted.takes(s.status) } else { s.status.is_success() };
+        if fine { Ok(()) } else { Err(s.status.to_string()) }
+    };
+    let ran = {
+        let mut progress = progress_line(plan.rounds, output);
+        runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
+    };
+    output.progress("");
+    finish(options, commands, &control, &plan, ran, log, sampler.busy_retries)
+}
+
+/// Shows rounds done, at most ten times a second: a terminal that is written to between starts is work of ours there.
+fn progress_line<'a>(rounds: Rounds, output: &'a mut Output<'_>) -> impl FnMut(u64, u64) + 'a {
+    const EVERY_NS: u64 = 100_000_000;
+    let mut shown = 0;
+    move |done, spent_ns| {
+        if output.err_is_terminal && spent_ns.saturating_sub(shown) >= EVERY_NS {
+            shown = spent_ns;
+            let by_count = (rounds.max.saturating_sub(done)) as f64 * spent_ns as f64 / done as f64;
+            let left = by_count.min(rounds.budget_ns.saturating_sub(spent_ns) as f64);
+            output.progress(&format!("measuring: {done} rounds, about {} left", units::time(left)));
+        }
+    }
+}
+
+fn finish(
+    options: &MeasureOptions,
+    commands: &[Command],
+    control: &Control,
+    plan: &Plan,
+    ran: Ran,
+    mut log: Log,
+    busy_retries: u64,
+) -> Result<Measured> {
+    let name = |arm: usize| commands.get(arm).map_or("control", |c| c.name.as_str()).to_string();
+    let limit = units::time(options.timeout_ns.unwrap_or(0) as f64);
+    let exit = match ran.stop {
+        None => Exit::Done,
+        Some(Stop::Interrupted) if ran.rounds > 0 => Exit::Interrupted,
+        Some(Stop::Interrupted) => {
+            return Err(Error::new("interrupted before a round was complete").with_exit(Exit::Interrupted));
+        }
+        Some(Stop::System(e)) => return Err(e),
+        Some(Stop::Exec(arm, errno)) => return Err(exec_error(&name(arm), errno)),
+        Some(Stop::TimedOut(arm)) => {
+            let e = Error::new(format!("still running after {limit} (--timeout sets the limit)"));
+            return Err(e.context(name(arm)).with_exit(Exit::TimedOut));
+        }
+        Some(Stop::Refused(arm, why, stderr)) => {
+            let said = stderr
+                .lines()
+                .find(|l| !l.trim().is_empty())
+                .map_or(String::new(), |l| format!("; it said: {}", l.trim()));
+            let e = Error::new(format!("{why} in round {}{said} (-i accepts failures)", ran.rounds + 1));
+            return Err(e.context(name(arm)).with_exit(Exit::CommandFailed));
+        }
+    };
+    let setting = Setting {
+        method: options.method,
+        stdout: options.stdout,
+        order: options.order,
+        seed: options.seed,
+        warmup: plan.warmup,
+        rounds: ran.rounds,
+        spent_ns: ran.spent_ns,
+        interrupted: exit == Exit::Interrupted,
+        control_source: control.source.clone(),
+        busy_retries,
+    };
+    let accepted = |s: &Sample| options.accepted.takes(s.status);
+    let record = BenchRecord::build(setting, commands, &mut log, &accepted)?;
+    Ok(Measured { record, log, exit })
+}
+
+/// An exec that the kernel refused: our error, never a fast start.
+fn exec_error(name: &str, errno: i32) -> Error {
+    let mut e = Error::from_errno(errno);
+    if errno == sys::ENOEXEC {
+        e = Error::new(
+            "Exec format error (no program for this machine, or a script without a #! line: no shell is tried)",
+        );
+    }
+    e.context("cannot execute").context(name).with_exit(Exit::CommandFailed)
+}

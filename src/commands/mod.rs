@@ -1,0 +1,8 @@
+//! One file a verb: typed options in, an exit code out. No argv, no print macros.
+
+pub mod bench;
+pub mod common;
+pub mod explain;
+pub mod inspect;
+pub mod measuring;
+pub mod words;

@@ -1,0 +1,3 @@
+//! What is kept of a run: plain data that reports print and that files store.
+
+pub mod bench;

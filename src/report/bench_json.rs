@@ -1,0 +1,162 @@
+//! The JSON of a bench: `commands[]` with the fields that other programs read, noise, setting, warnings.
+
+use std::ffi::OsString;
+
+use crate::json::Json;
+use crate::measure::sample::Sample;
+use crate::record::bench::{BenchRecord, CommandRecord, METRICS, VersusReference};
+use crate::stat::drift::Drift;
+use crate::stat::quantile::Summary;
+
+/// The document of `bench --json`, schema `premain.bench/1`.
+pub fn document(r: &BenchRecord) -> Json {
+    Json::object([
+        ("schema", "premain.bench/1".into()),
+        ("tool_version", env!("CARGO_PKG_VERSION").into()),
+        ("setting", setting(r)),
+        ("commands", Json::array(r.commands.iter().map(|c| command(r, c)))),
+        ("control", command(r, &r.control)),
+        ("noise", noise(r)),
+        ("warnings", Json::array(r.warnings.iter().map(String::as_str))),
+    ])
+}
+
+/// How the run was made.
+pub fn setting(r: &BenchRecord) -> Json {
+    let s = &r.setting;
+    Json::object([
+        ("method", s.method.name().into()),
+        ("stdout", s.stdout.name().into()),
+        ("order", s.order.name().into()),
+        ("seed", s.seed.into()),
+        ("warmup_rounds", s.warmup.into()),
+        ("rounds", s.rounds.into()),
+        ("spent_ns", s.spent_ns.into()),
+        ("interrupted", s.interrupted.into()),
+        ("control_source", s.control_source.as_str().into()),
+        ("busy_retries", s.busy_retries.into()),
+        ("clock", "CLOCK_MONOTONIC".into()),
+        ("clock_resolution_ns", r.clock_resolution_ns.into()),
+        ("clock_read_ns", r.clock_read_ns.into()),
+        ("own_max_rss_bytes", r.rss_floor_bytes.into()),
+        ("delta", r.delta.into()),
+    ])
+}
+
+/// argv, each word lossless.
+pub fn argv(words: &[OsString]) -> Json {
+    Json::array(words.iter().map(OsString::as_os_str))
+}
+
+/// One entry of `commands[]`.
+pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
+    let mut j = Json::object([
+        ("name", c.name.as_str().into()),
+        ("argv", argv(&c.argv)),
+        ("path", c.path.as_os_str().into()),
+        ("kind", c.kind.into()),
+        ("role", c.role.name().into()),
+        ("starts", c.starts.into()),
+        ("failures", c.failures.into()),
+        ("exit_codes", Json::object(c.exit_codes.iter().map(|(code, n)| (code.to_string(), Json::from(*n))))),
+    ]);
+    for ((name, _), summary) in METRICS.iter().zip(&c.metrics) {
+        j.push(name, summary.as_ref().map(summary_json));
+        if *name == "max_rss_bytes" {
+            j.push("max_rss_floor_bytes", r.rss_floor_bytes);
+        }
+    }
+    j.push("vs_reference", c.vs_reference.as_ref().map(|v| versus(v, r.delta)));
+    j.push(
+        "output",
+        c.output.map(|o| {
+            let same = r.commands.first().and_then(|f| f.output).map(|f| f.hash == o.hash && f.bytes == o.bytes);
+            Json::object([
+                ("bytes", o.bytes.into()),
+                ("hash", format!("{:016x}", o.hash).into()),
+                ("constant", o.constant.into()),
+                ("same_as_reference", same.into()),
+            ])
+        }),
+    );
+    j.push("stdout_held_open", c.held_open);
+    j
+}
+
+/// A summary with the contract's field names.
+pub fn summary_json(s: &Summary) -> Json {
+    Json::object([
+        ("n", s.n.into()),
+        ("min", s.min.into()),
+        ("p5", s.p5.into()),
+        ("p25", s.p25.into()),
+        ("p50", s.p50.into()),
+        ("p75", s.p75.into()),
+        ("p90", s.p90.into()),
+        ("p95", s.p95.into()),
+        ("p99", s.p99.into()),
+        ("max", s.max.into()),
+        ("mean", s.mean.into()),
+        ("stddev", s.stddev.into()),
+        ("mad", s.mad.into()),
+        ("p50_ci95", s.p50_ci95.map(Json::array).into()),
+    ])
+}
+
+fn interval(ci: Option<[f64; 2]>) -> Json {
+    ci.map(Json::array).into()
+}
+
+fn versus(v: &VersusReference, delta: f64) -> Json {
+    let c = &v.comparison;
+    Json::object([
+        ("pairs", c.pairs.into()),
+        ("ratio", c.ratio.into()),
+        ("ratio_ci95", interval(c.ratio_ci95)),
+        ("hodges_lehmann_ratio", c.hodges_lehmann.into()),
+        ("difference_ns", v.difference_ns.into()),
+        ("p_value", c.p_value.into()),
+        ("p_value_holm", v.p_adjusted.into()),
+        ("test", c.test.name().into()),
+        ("delta", delta.into()),
+        ("verdict", v.verdict.word().into()),
+        ("rounds_needed", v.rounds_needed.into()),
+    ])
+}
+
+fn drift(d: &Drift) -> Json {
+    Json::object([
+        ("last_third_over_first", d.thirds_ratio.into()),
+        ("ci95", Json::array(d.thirds_ci95)),
+        ("trend", d.trend_ratio.into()),
+    ])
+}
+
+fn noise(r: &BenchRecord) -> Json {
+    let same = r.noise.same_vs_same.as_ref();
+    Json::object([
+        ("control_p50_ns", r.control.metric(crate::record::bench::MAIN_METRIC).map(|s| s.p50).into()),
+        ("aa_ratio", same.map(|c| c.ratio).into()),
+        ("aa_ratio_ci95", interval(same.and_then(|c| c.ratio_ci95))),
+        ("aa_p_value", same.map(|c| c.p_value).into()),
+        ("drift", r.noise.drift.as_ref().map(drift).into()),
+    ])
+}
+
+/// Every sample of one arm as columns; absent values are `null`.
+pub fn samples(samples: &[Sample]) -> Json {
+    let column = |get: &dyn Fn(&Sample) -> Json| Json::Array(samples.iter().map(get).collect());
+    let mut j = Json::object([
+        ("round", column(&|s| s.round.into())),
+        ("position", column(&|s| s.position.into())),
+        ("exit_code", column(&|s| s.status.code().into())),
+    ]);
+    for (name, get) in METRICS {
+        j.push(name, column(&|s| get(s).into()));
+    }
+    j.push("first_output_ns", column(&|s| s.spawn_to_output.map(|(t, _)| t).into()));
+    j.push("first_output_stream", column(&|s| s.spawn_to_output.map(|(_, stream)| stream.name()).into()));
+    j.push("stdout_bytes", column(&|s| s.stdout_bytes.into()));
+    j.push("stderr_bytes", column(&|s| s.stderr_bytes.into()));
+    j
+}

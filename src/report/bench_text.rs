@@ -1,0 +1,125 @@
+//! The text of a bench: one table of all commands and the floor, verdicts, what to know before trusting it.
+
+use std::fmt::Write;
+
+use crate::output::Style;
+use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::report::table::Table;
+use crate::stat::quantile::Summary;
+use crate::stat::verdict::Verdict;
+use crate::units;
+
+/// The whole report.
+pub fn text(r: &BenchRecord, style: Style) -> String {
+    let mut t = table(r, style);
+    t.push('\n');
+    t.push_str(&comparisons(r));
+    t.push_str(&method_lines(r));
+    for w in &r.warnings {
+        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
+    }
+    t
+}
+
+fn time_of(s: Option<&Summary>, get: fn(&Summary) -> f64) -> String {
+    s.map_or("-".to_string(), |s| units::time(get(s)))
+}
+
+/// A column: its header (two lines) and a command's cell.
+type Column = (&'static str, fn(&CommandRecord) -> String);
+
+const COLUMNS: [Column; 8] = [
+    (">first byte\np50", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p50 as f64)),
+    (">\np95", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p95 as f64)),
+    (">exit\np50", |c| time_of(c.metric(MAIN_METRIC), |s| s.p50 as f64)),
+    (">\n± 95 %", |c| {
+        c.metric(MAIN_METRIC).and_then(half_width).map_or("-".to_string(), |w| format!("{:.1} %", w * 100.0))
+    }),
+    (">\np95", |c| time_of(c.metric(MAIN_METRIC), |s| s.p95 as f64)),
+    (">\ncpu", |c| time_of(c.metric("cpu_ns"), |s| s.p50 as f64)),
+    (">\nminflt", |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50))),
+    (">\nstarts", |c| units::count(c.starts)),
+];
+
+/// Columns that a wide terminal has room for.
+const WIDE: [Column; 3] = [
+    (">exit\nmean", |c| time_of(c.metric(MAIN_METRIC), |s| s.mean)),
+    (">\nmax", |c| time_of(c.metric(MAIN_METRIC), |s| s.max as f64)),
+    (">\nmax rss", |c| c.metric("max_rss_bytes").map_or("-".to_string(), |s| units::bytes(s.max))),
+];
+
+/// Half the width of the median's interval, as a share of the median.
+fn half_width(s: &Summary) -> Option<f64> {
+    let [a, b] = s.p50_ci95?;
+    (s.p50 > 0).then(|| (b - a) as f64 / 2.0 / s.p50 as f64)
+}
+
+fn table(r: &BenchRecord, style: Style) -> String {
+    let wide: &[Column] = if style.width >= 110 { &WIDE } else { &[] };
+    let columns = || COLUMNS.iter().chain(wide);
+    let mut table = Table::new(std::iter::once("command").chain(columns().map(|(header, _)| *header)));
+    for c in r.commands.iter().chain([&r.control]) {
+        let name = if c.argv.is_empty() { "floor (control)".to_string() } else { c.name.clone() };
+        table.row(std::iter::once(name).chain(columns().map(|(_, cell)| cell(c))));
+    }
+    table.without_empty_columns().render(style)
+}
+
+fn comparisons(r: &BenchRecord) -> String {
+    let mut t = String::new();
+    let reference = r.commands.first().map_or("", |c| c.name.as_str());
+    for c in &r.commands {
+        let Some(v) = &c.vs_reference else { continue };
+        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta));
+    }
+    if !t.is_empty() {
+        t.push('\n');
+    }
+    t
+}
+
+/// `B is slower than A: 1.42 times [1.40, 1.45], +0.31 ms at the median, p < 0.001`.
+pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64) -> String {
+    let c = &v.comparison;
+    let said = match v.verdict {
+        Verdict::Faster => format!("{name} is faster than {reference}"),
+        Verdict::Slower => format!("{name} is slower than {reference}"),
+        Verdict::Equivalent => format!("{name} is equivalent to {reference} within {:.1} %", delta * 100.0),
+        Verdict::NotDecided => format!("{name} against {reference}: not decided"),
+    };
+    let ci = c.ratio_ci95.map_or("no interval".to_string(), |[a, b]| format!("95 % interval {a:.3} to {b:.3}"));
+    let p = if v.p_adjusted < 0.001 { "p < 0.001".to_string() } else { format!("p = {:.3}", v.p_adjusted) };
+    let mut line = format!(
+        "{said}: spawn to exit {:.3} times ({ci}), {} a start, {p}, {} pairs",
+        c.ratio,
+        units::time_difference(v.difference_ns as f64),
+        c.pairs
+    );
+    if let Some(n) = v.rounds_needed {
+        let _ = write!(line, "; about {} rounds would decide", units::count(n));
+    }
+    line
+}
+
+/// What was measured and how, and what cannot be told apart.
+pub fn method_lines(r: &BenchRecord) -> String {
+    let s = &r.setting;
+    let mut t = String::new();
+    let _ = writeln!(
+        t,
+        "measured: {} interleaved rounds ({} order) in {}, {} + exec + wait4, stdout to {}; times are spawn to first byte and spawn to exit",
+        units::count(s.rounds),
+        s.order.name(),
+        units::time(s.spent_ns as f64),
+        s.method.name(),
+        s.stdout.name()
+    );
+    if let Some([a, b]) = r.noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95) {
+        let _ = writeln!(
+            t,
+            "noise: the control against itself {a:.3} to {b:.3} (95 %); differences below {:.1} % are not called",
+            r.delta * 100.0
+        );
+    }
+    t
+}

@@ -1,0 +1,6 @@
+//! What people read: records as text, tables and plots, and as JSON.
+
+pub mod bench_json;
+pub mod bench_text;
+pub mod table;
+pub mod width;

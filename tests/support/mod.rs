@@ -1,0 +1,43 @@
+//! What integration tests share: the binary under test, and the rule for tools that a machine may lack.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The built binary.
+pub fn premain() -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_premain"));
+    c.env_remove("NO_COLOR");
+    c
+}
+
+/// Runs the binary and returns (exit code, stdout, stderr).
+pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> (i32, String, String) {
+    outcome(premain().args(args).output().expect("the binary starts"))
+}
+
+/// Exit code, stdout and stderr as text.
+pub fn outcome(o: Output) -> (i32, String, String) {
+    let text = |b: Vec<u8>| String::from_utf8_lossy(&b).into_owned();
+    (o.status.code().unwrap_or(-1), text(o.stdout), text(o.stderr))
+}
+
+/// The path of a tool that a test needs. Without it the test is skipped aloud, and under `CI=true` it fails.
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|d| d.join(name)).find(|p| p.is_file());
+    if found.is_none() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{name} is not installed, and CI must not skip");
+        eprintln!("SKIPPED: {name} is not installed");
+    }
+    found
+}
+
+/// An empty directory of this test, made anew.
+pub fn scratch(test: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    dir
+}
