@@ -103,6 +103,8 @@ pub struct Binary {
     pub relcount: u64,
     /// DT_RELACOUNT as written.
     pub relacount: u64,
+    /// It has a dynamic table that can be read.
+    pub has_dynamic: bool,
     /// Why glibc would not map it as a library.
     pub not_a_library: Option<&'static str>,
     /// What the file says of itself.
@@ -131,6 +133,7 @@ impl Binary {
             symbolic,
             relcount: image.dynamic_value(elf::DT_RELCOUNT).unwrap_or(0),
             relacount: image.dynamic_value(elf::DT_RELACOUNT).unwrap_or(0),
+            has_dynamic: image.segment(elf::PT_DYNAMIC).is_some() && image.dynamic_fault().is_none(),
             not_a_library: not_a_library(&image),
             facts,
             bytes: bytes.clone(),
@@ -198,7 +201,7 @@ fn not_a_library(image: &Image<'_>) -> Option<&'static str> {
         return Some("object file has no dynamic section");
     }
     let flags_1 = image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0);
-    if flags_1 & u64::from(elf::DF_1_PIE.0) != 0 {
+    if flags_1 & elf::DF_1_PIE.0 != 0 {
         return Some("cannot dynamically load position-independent executable");
     }
     None

@@ -113,7 +113,8 @@ impl Cache {
         let count = u32_at(header, 20, endian).ok_or("cut in its header")?;
         let extension = u32_at(header, 32, endian).unwrap_or(0);
         let count = usize::try_from(count).map_err(|_| "too many entries")?;
-        let fits = count.checked_mul(NEW_ENTRY).and_then(|n| n.checked_add(NEW_HEADER)).is_some_and(|n| n <= header.len());
+        let fits =
+            count.checked_mul(NEW_ENTRY).and_then(|n| n.checked_add(NEW_HEADER)).is_some_and(|n| n <= header.len());
         if !fits {
             return Err(format!("{count} entries do not fit the file"));
         }
@@ -246,7 +247,7 @@ fn hwcaps_names(data: &[u8], extension: u32, endian: Endian) -> Vec<Vec<u8>> {
         }
         let count = usize::try_from(u32_at(directory, 4, endian)?).ok()?;
         let sections = directory.get(8..)?.chunks_exact(16).take(count);
-        let section = sections.filter(|s| u32_at(s, 0, endian) == Some(TAG_HWCAPS)).last()?;
+        let section = sections.rev().find(|s| u32_at(s, 0, endian) == Some(TAG_HWCAPS))?;
         let offset = usize::try_from(u32_at(section, 8, endian)?).ok()?;
         let size = usize::try_from(u32_at(section, 12, endian)?).ok()?;
         let table = data.get(offset..offset.checked_add(size)?)?;
@@ -332,6 +333,7 @@ pub fn cache_flags(machine: u16, is_64: bool, e_flags: u32) -> (u32, Option<u32>
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects)] // reason: the fixtures' sizes are their own.
 mod tests {
     use std::sync::Arc;
 

@@ -55,7 +55,10 @@ enum PathList {
 struct Fatal(String);
 
 /// What a search of one library came to.
-type Found = Result<Option<(Arc<File>, PathBuf)>, Fatal>;
+type Found = Result<Option<Place>, Fatal>;
+
+/// A file and where it was found.
+type Place = (Arc<File>, PathBuf);
 
 struct Glibc<'a> {
     opener: Opener<'a>,
@@ -77,7 +80,7 @@ struct Glibc<'a> {
 }
 
 /// Follows glibc's search for a program.
-pub fn search(
+pub(super) fn search(
     program: (&Path, Arc<File>),
     interpreter: (&Path, Arc<File>),
     identity: &Identity,
@@ -263,7 +266,7 @@ impl<'a> Glibc<'a> {
     }
 
     /// `open_path`: a library in a list of directories. The flag says whether any of them exists.
-    fn open_path(&mut self, by: FoundBy, dirs: &[usize], name: &[u8]) -> Result<(Option<(Arc<File>, PathBuf)>, bool), Fatal> {
+    fn open_path(&mut self, by: FoundBy, dirs: &[usize], name: &[u8]) -> Result<(Option<Place>, bool), Fatal> {
         let mut any = false;
         for dir in dirs {
             let mut here = false;
@@ -380,7 +383,7 @@ impl<'a> Glibc<'a> {
         Ok(Some(index))
     }
 
-    fn find(&mut self, loader: usize, name: &[u8]) -> Result<(FoundBy, Option<(Arc<File>, PathBuf)>), Fatal> {
+    fn find(&mut self, loader: usize, name: &[u8]) -> Result<(FoundBy, Option<Place>), Fatal> {
         if name.contains(&b'/') {
             let origin = self.origin(loader);
             let Some(path) = expand(name, self.tokens(&origin)) else { return Ok((FoundBy::Path, None)) };
@@ -401,7 +404,7 @@ impl<'a> Glibc<'a> {
             return Ok((FoundBy::Runpath, Some(found)));
         }
         let flags_1 = self.binary(loader).map_or(0, |b| b.flags_1);
-        let no_default = flags_1 & u64::from(elf::DF_1_NODEFLIB.0) != 0;
+        let no_default = flags_1 & elf::DF_1_NODEFLIB.0 != 0;
         if let Some(found) = self.by_cache(name, no_default)? {
             return Ok((FoundBy::Cache, Some(found)));
         }

@@ -144,13 +144,7 @@ impl Symbols {
         if self.is_64 { self.u64_in(bloom, at) } else { self.u32_in(bloom, at).map(u64::from) }
     }
 
-    fn gnu_candidates(
-        &self,
-        table: &GnuTable,
-        hash: u32,
-        steps: &mut Steps,
-        mut visit: impl FnMut(u32) -> bool,
-    ) {
+    fn gnu_candidates(&self, table: &GnuTable, hash: u32, steps: &mut Steps, mut visit: impl FnMut(u32) -> bool) {
         let word_bits = if self.is_64 { 64 } else { 32 };
         let Some(word) = self.bloom_word(table, hash, word_bits) else { return };
         // The machine's shift takes the count modulo 32.
@@ -181,13 +175,7 @@ impl Symbols {
         }
     }
 
-    fn sysv_candidates(
-        &self,
-        table: &SysvTable,
-        hash: u32,
-        steps: &mut Steps,
-        mut visit: impl FnMut(u32) -> bool,
-    ) {
+    fn sysv_candidates(&self, table: &SysvTable, hash: u32, steps: &mut Steps, mut visit: impl FnMut(u32) -> bool) {
         steps.passed_bloom = true;
         let Some(bucket) = hash.checked_rem(table.buckets_len) else { return };
         let Some(mut symbol) = self.u32_in(self.part(table.buckets), (bucket as usize).saturating_mul(4)) else {

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn musl_is_read_from_its_strings() {
-        let file = b"x\0musl libc (x86_64)\nVersion %s\n\0/lib:/usr/local/lib:/usr/lib\0001.2.3\0\
+        let file = b"x\0musl libc (x86_64)\nVersion %s\n\0/lib:/usr/local/lib:/usr/lib\0\x31.2.3\0\
             %.*s/etc/ld-musl-x86_64.path\0";
         let id = identify(file);
         assert_eq!((id.flavour, id.version), (Flavour::Musl, (1, 2)));

@@ -53,7 +53,7 @@ const PROGRAM: usize = 0;
 const ITSELF: usize = 1;
 
 /// Follows musl's search for a program.
-pub fn search(
+pub(super) fn search(
     program: (&Path, Arc<File>),
     interpreter: (&Path, Arc<File>),
     identity: &Identity,
@@ -103,8 +103,11 @@ impl Musl<'_> {
 
     fn load_preloads(&mut self) {
         let Some(text) = self.options.preload.as_ref().filter(|_| !self.options.secure) else { return };
-        let names: Vec<Vec<u8>> =
-            text.split(|b| b.is_ascii_whitespace() || *b == b':').filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect();
+        let names: Vec<Vec<u8>> = text
+            .split(|b| b.is_ascii_whitespace() || *b == b':')
+            .filter(|n| !n.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect();
         for name in names {
             self.opener.tried.clear();
             if let Err(why) = self.load_library(&name, None, true) {
@@ -219,7 +222,7 @@ impl Musl<'_> {
     fn check(&mut self, file: &Arc<File>, path: &Path) -> Result<(), Option<String>> {
         let why = match file.binary(path) {
             Ok(binary) if !matches!(binary.file_type, 2 | 3) => "neither ET_DYN nor ET_EXEC".to_string(),
-            Ok(binary) if binary.facts.kind == crate::facts::Kind::Other => "no dynamic table".to_string(),
+            Ok(binary) if !binary.has_dynamic => "no dynamic table".to_string(),
             Ok(_) => return Ok(()),
             Err(why) => why.to_string(),
         };

@@ -321,6 +321,6 @@ impl Lister<'_> {
 /// DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW (`elf_get_dynamic_info`).
 fn binds_now(image: &Image<'_>) -> bool {
     image.dynamic_value(elf::DT_BIND_NOW).is_some()
-        || image.dynamic_value(elf::DT_FLAGS).unwrap_or(0) & u64::from(elf::DF_BIND_NOW.0) != 0
-        || image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0) & u64::from(elf::DF_1_NOW.0) != 0
+        || image.dynamic_value(elf::DT_FLAGS).unwrap_or(0) & elf::DF_BIND_NOW.0 != 0
+        || image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0) & elf::DF_1_NOW.0 != 0
 }

@@ -19,11 +19,6 @@ impl Table {
         self.files.insert(path.into(), (ino, Arc::new(bytes.to_vec())));
     }
 
-    pub(crate) fn hard_link(&mut self, path: &str, to: &str) {
-        let entry = self.files[Path::new(to)].clone();
-        self.files.insert(path.into(), entry);
-    }
-
     pub(crate) fn link(&mut self, path: &str, target: &str) {
         self.links.insert(path.into(), target.into());
     }
@@ -95,6 +90,10 @@ impl Files for Table {
         if let Some(target) = self.links.get(&path) {
             return Ok(target.clone());
         }
-        if self.files.contains_key(&path) || self.exists_as_dir(&path) { Err(Errno::EINVAL) } else { Err(Errno::ENOENT) }
+        if self.files.contains_key(&path) || self.exists_as_dir(&path) {
+            Err(Errno::EINVAL)
+        } else {
+            Err(Errno::ENOENT)
+        }
     }
 }

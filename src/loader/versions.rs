@@ -61,9 +61,11 @@ impl Versions {
         let mut left = MOST;
         let mut at = 0usize;
         loop {
-            let (Some(file), Some(first), Some(next)) =
-                (image.u32_in(table, at.saturating_add(4)), image.u32_in(table, at.saturating_add(8)), image.u32_in(table, at.saturating_add(12)))
-            else {
+            let (Some(file), Some(first), Some(next)) = (
+                image.u32_in(table, at.saturating_add(4)),
+                image.u32_in(table, at.saturating_add(8)),
+                image.u32_in(table, at.saturating_add(12)),
+            ) else {
                 return;
             };
             let file = image.string(u64::from(file)).unwrap_or(&[]);

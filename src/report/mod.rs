@@ -2,5 +2,6 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod closure_json;
 pub mod table;
 pub mod width;
