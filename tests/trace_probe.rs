@@ -1,4 +1,10 @@
 //! Probe starts of real programs: phases that sum, counts that do not vary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot prepare has failed; skips are told"
+)]
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;

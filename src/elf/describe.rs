@@ -60,7 +60,9 @@ pub(super) fn describe(path: &Path, image: &Image) -> Result<LinkFacts> {
     facts.tls_bytes = image.segment(elf::PT_TLS).map_or(0, |s| s.memsz);
     facts.init = init_functions(image, facts.kind, &sections);
     let tables = Tables::of(image);
-    let lazy = !facts.bind_now && !flavour.is_some_and(Flavour::always_binds_now);
+    // A static-pie relocates itself, all at once.
+    let at_once = facts.bind_now || facts.kind == Kind::StaticPie || flavour.is_some_and(Flavour::always_binds_now);
+    let lazy = !at_once;
     let protected = protected(image, PAGE_SIZES[0]);
     let start = match facts.kind {
         Kind::Static => static_startup(image, static_records(image, &sections).into_iter(), protected),

@@ -105,7 +105,7 @@ fn property(image: &Image, kind: u32, bits: u32) -> Option<String> {
         (!set.is_empty()).then(|| set.join(", "))
     };
     if x86 && kind == elf::GNU_PROPERTY_X86_ISA_1_NEEDED.0 {
-        let levels = names(&[(1, "x86-64"), (2, "x86-64-v2"), (4, "x86-64-v3"), (8, "x86-64-v4")])?;
+        let levels = names(&[(2, "x86-64-v2"), (4, "x86-64-v3"), (8, "x86-64-v4")])?;
         return Some(format!("needs a processor of level {levels}: glibc refuses it on a lesser one"));
     }
     if x86 && kind == elf::GNU_PROPERTY_X86_FEATURE_1_AND.0 {

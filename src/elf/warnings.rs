@@ -159,12 +159,15 @@ fn relr(e: &Evidence, out: &mut Vec<String>) {
     }
     let needs_glibc = e.facts.needed.iter().any(|name| name.to_string_lossy().starts_with("libc.so."));
     let marked = e.versions.iter().any(|v| v.version == b"GLIBC_ABI_DT_RELR");
+    if !needs_glibc || marked {
+        return;
+    }
     // `_dl_map_object_from_fd` tests this only where versions are asked for and libc.so is needed.
-    if needs_glibc && !marked && e.image.dynamic_value(elf::DT_VERNEED).is_some() {
+    if e.image.dynamic_value(elf::DT_VERNEED).is_some() {
         out.push(
             "DT_RELR without GLIBC_ABI_DT_RELR dependency: glibc 2.36 and later abort with these words".to_string(),
         );
-    } else if !marked && !e.facts.needed.is_empty() {
+    } else {
         out.push(
             "DT_RELR without GLIBC_ABI_DT_RELR: glibc before 2.36 ignores the table, the program crashes".to_string(),
         );

@@ -32,6 +32,9 @@ mod classic;
 mod exports;
 mod fixups;
 mod image;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects)]
+mod mutation;
 mod names;
 mod opcodes;
 mod places;
@@ -42,6 +45,7 @@ mod stream;
 #[allow(clippy::arithmetic_side_effects)]
 mod testing;
 mod universal;
+mod work;
 
 pub use universal::is_java_class;
 

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::sys::clock::now_ns;
 use crate::sys::linux::arch::{self, Registers};
-use crate::sys::linux::{pipe_cloexec, signal_mask};
+use crate::sys::linux::pipe_cloexec;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::ret::errno;
 use crate::sys::shared::SharedMemory;
@@ -166,7 +166,7 @@ impl Traced {
             stdout: streams.stdout.as_raw_fd(),
             stderr: streams.stderr.as_raw_fd(),
             report: memory.start().cast::<ChildReport>(),
-            mask: signal_mask(),
+            watched: false,
         };
         let t0 = now_ns();
         let pid = fork_held(&plan, gate.as_raw_fd(), key.as_raw_fd(), &memory).map_err(Refused::System)?;
