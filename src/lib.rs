@@ -30,6 +30,7 @@ pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod loader;
 pub mod macho;
 pub mod measure;
 pub mod output;
