@@ -54,7 +54,8 @@ fn title(e: &Explained, style: Style) -> String {
             let _ = write!(line, ", {libc}");
         }
         if let Fact::Value(interp) = &f.interp {
-            let _ = write!(line, ", {} {}", if f.kind == Kind::Script { "runs" } else { "loaded by" }, interp.display());
+            let _ =
+                write!(line, ", {} {}", if f.kind == Kind::Script { "runs" } else { "loaded by" }, interp.display());
         }
         t.push_str(&line);
         t.push('\n');
@@ -84,7 +85,9 @@ fn cost_row(name: &str, s: Option<&Summary>) -> Vec<String> {
     let Some(s) = s else {
         return vec![name.to_string(), "-".to_string(), "no output on stdout".to_string()];
     };
-    let ci = s.p50_ci95.map_or("none below 6 starts".to_string(), |[a, b]| format!("{} to {}", time(a as f64), time(b as f64)));
+    let ci = s
+        .p50_ci95
+        .map_or("none below 6 starts".to_string(), |[a, b]| format!("{} to {}", time(a as f64), time(b as f64)));
     let f = |x: u64| time(x as f64);
     vec![name.to_string(), f(s.p50), ci, f(s.p5), f(s.p95), f(s.max)]
 }
@@ -94,7 +97,11 @@ fn memory_line(b: &BenchRecord, c: &CommandRecord) -> String {
     let floor_faults = b.control.metric("minflt").map_or(0, |s| s.p50);
     let major = c.metric("majflt").map_or(0, |s| s.max);
     let rss = c.metric("max_rss_bytes").map_or(0, |s| s.max);
-    let rss = if rss <= b.rss_floor_bytes { format!("at most {} (not above our own)", bytes(b.rss_floor_bytes)) } else { bytes(rss) };
+    let rss = if rss <= b.rss_floor_bytes {
+        format!("at most {} (not above our own)", bytes(b.rss_floor_bytes))
+    } else {
+        bytes(rss)
+    };
     let major = if major > 0 { format!(", up to {} from disk", count(major)) } else { String::new() };
     format!("page faults {} (floor {}){major}; peak memory {rss}; all measured\n", count(faults), count(floor_faults))
 }

@@ -84,7 +84,8 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 fn floor(bench: &BenchRecord) -> Finding {
-    let p50 = |c: Option<&crate::record::bench::CommandRecord>| c.and_then(|c| c.metric(MAIN_METRIC)).map_or(0, |s| s.p50);
+    let p50 =
+        |c: Option<&crate::record::bench::CommandRecord>| c.and_then(|c| c.metric(MAIN_METRIC)).map_or(0, |s| s.p50);
     let (floor, own) = (p50(Some(&bench.control)), p50(bench.commands.first()));
     let text = format!(
         "fork, exec, exit and wait alone cost {} here ({} of this start): no change to the program goes below that",
@@ -98,7 +99,10 @@ fn missing(closure: Option<&Closure>) -> Option<Finding> {
     let c = closure?;
     let first = c.missing.first()?;
     let name = String::from_utf8_lossy(&first.name).into_owned();
-    let text = format!("{} not found, {name} first: 'premain inspect' shows every place tried", counted(c.missing.len() as u64, "library"));
+    let text = format!(
+        "{} not found, {name} first: 'premain inspect' shows every place tried",
+        counted(c.missing.len() as u64, "library")
+    );
     Some(Finding::new(Source::Counted, u64::MAX, text))
 }
 
@@ -146,14 +150,14 @@ fn relocation(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Ph
     if pages == 0 {
         return None;
     }
-    let weight = ns(phases, &[if program.kind == Kind::StaticPie { PhaseName::RuntimeInit } else { PhaseName::Relocate }]);
+    let weight =
+        ns(phases, &[if program.kind == Kind::StaticPie { PhaseName::RuntimeInit } else { PhaseName::Relocate }]);
     let biggest = closure.and_then(|c| c.objects.iter().max_by_key(|o| o.pages_written));
     let mut text = format!(
-        "{} and {} others write {} of {} in {}",
+        "{} and {} others write {} of 4 KiB in {}",
         counted(relative, "relative relocation"),
         count(r.total() - relative - r.none),
         counted(pages, "page"),
-        crate::units::bytes(4096),
         counted(objects, "object")
     );
     if let Some(o) = biggest.filter(|o| objects > 1 && o.pages_written * 2 > pages) {
@@ -166,10 +170,10 @@ fn lookups(closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding
     let t = &closure?.totals;
     let (lookups, probes) = (t.lookups?, t.probes?);
     let text = format!(
-        "{} at start, {} more answered from the last one's result, {} ({:.1} a look-up)",
+        "{} at start, {} more answered from the last one's result; {} of objects searched ({:.1} a look-up)",
         counted(lookups, "symbol look-up"),
         count(t.lookups_cached.unwrap_or(0)),
-        counted(probes, "table searched").replace("searcheds", "s searched").replace("table s", "tables"),
+        counted(probes, "table"),
         probes as f64 / (lookups as f64).max(1.0)
     );
     // Lookups are part of relocating; they rank just behind it.
