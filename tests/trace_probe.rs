@@ -13,7 +13,8 @@ use std::path::Path;
 use premain::sys::process::Program;
 use premain::trace::phases::PhaseName;
 use premain::trace::probe::{census, phases};
-use premain::trace::stops::{NotTraced, Tracer, Watch};
+use premain::trace::recording::NotTraced;
+use premain::trace::stops::{Tracer, Watch};
 
 fn program(argv: &[&str]) -> Program {
     let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();

@@ -3,6 +3,7 @@
 pub mod bench_json;
 pub mod bench_text;
 pub mod closure_json;
+pub mod macho_json;
 pub mod number;
 pub mod plot;
 pub mod table;
