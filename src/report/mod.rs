@@ -2,5 +2,8 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod macho_json;
+pub mod number;
+pub mod plot;
 pub mod table;
 pub mod width;
