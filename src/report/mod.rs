@@ -8,6 +8,7 @@ pub mod explain_json;
 pub mod explain_text;
 pub mod facts_json;
 pub mod findings;
+pub mod macho_json;
 pub mod number;
 pub mod plot;
 pub mod table;
