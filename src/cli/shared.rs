@@ -117,8 +117,8 @@ pub static MEASURE: &[Row<MeasureOptions>] = &[
             Ok(())
         },
     ),
-    Row::choice("stdout", &["pipe", "null"], "WHERE", "pipe (default: drained, first byte stamped) or null", |o, v| {
-        o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null)])?;
+    Row::choice("stdout", &["pipe", "null", "pty"], "WHERE", "pipe (default: drained, first byte stamped), null, or pty", |o, v| {
+        o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null), ("pty", Stdout::Pty)])?;
         Ok(())
     }),
     Row::switch(
