@@ -1,3 +1,4 @@
 //! What is kept of a run: plain data that reports print and that files store.
 
 pub mod bench;
+pub mod probes;

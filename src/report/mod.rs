@@ -6,6 +6,7 @@ pub mod closure_json;
 pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
+pub mod export;
 pub mod facts_json;
 pub mod findings;
 pub mod macho_json;

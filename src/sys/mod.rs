@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod keeper;
+pub mod page_cache;
 pub mod process;
 mod ret;
 
@@ -27,3 +28,10 @@ pub mod linux;
 use linux as platform;
 
 pub use platform::{become_subreaper, memory_file, program_file};
+
+/// Bytes of a memory page.
+pub fn page_size() -> usize {
+    // SAFETY: sysconf takes a number.
+    let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(n).unwrap_or(4096).max(1)
+}

@@ -195,7 +195,8 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 
 fn set_nonblocking(fd: &OwnedFd) -> Result<()> {
     // SAFETY: `fd` is open; F_SETFL takes an int.
-    cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).context(|| "cannot set up a stream")?;
+    cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
+        .context(|| "cannot set up a stream")?;
     Ok(())
 }
 
