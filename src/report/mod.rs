@@ -2,7 +2,11 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod columns_json;
+pub mod columns_text;
+pub mod dots;
 pub mod number;
 pub mod plot;
+pub mod stored_text;
 pub mod table;
 pub mod width;
