@@ -34,7 +34,7 @@ lint:
 	cargo clippy --locked --all-targets -- -D warnings
 
 bench: build
-	sh tests/bench/overhead.sh $(OUT)/premain
+	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

@@ -1,4 +1,10 @@
 //! Probe starts of real programs: phases that sum, counts that do not vary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test that cannot prepare has failed; skips are told"
+)]
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -7,7 +13,8 @@ use std::path::Path;
 use premain::sys::process::Program;
 use premain::trace::phases::PhaseName;
 use premain::trace::probe::{census, phases};
-use premain::trace::stops::{NotTraced, Tracer, Watch};
+use premain::trace::recording::NotTraced;
+use premain::trace::stops::{Tracer, Watch};
 
 fn program(argv: &[&str]) -> Program {
     let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();

@@ -72,6 +72,7 @@ pub struct Image<'a> {
     os_abi: u8,
     abi_version: u8,
     ident_version: u8,
+    byte_order_lies: bool,
     declared_phnum: u16,
     segments: Vec<Segment>,
     loads: Vec<Segment>,
@@ -92,19 +93,9 @@ impl<'a> Image<'a> {
         if !ident.starts_with(&elf::ELFMAG) {
             return Err(Error::new("not an ELF file (the first four bytes are not its magic number)"));
         }
-        let endian = match ident.get(5) {
-            Some(1) => Endianness::Little,
-            Some(2) => Endianness::Big,
-            data => {
-                let data = data.copied().unwrap_or(0);
-                return Err(Error::new(format!(
-                    "the ELF header's byte order is {data}, neither 1 (little) nor 2 (big)"
-                )));
-            }
-        };
         match ident.get(4) {
-            Some(1) => Image::parse_class::<elf::FileHeader32<Endianness>>(bytes, endian),
-            Some(2) => Image::parse_class::<elf::FileHeader64<Endianness>>(bytes, endian),
+            Some(1) => Image::parse_class::<elf::FileHeader32<Endianness>>(bytes),
+            Some(2) => Image::parse_class::<elf::FileHeader64<Endianness>>(bytes),
             class => {
                 let class = class.copied().unwrap_or(0);
                 Err(Error::new(format!("the ELF header's class is {class}, neither 1 (32 bit) nor 2 (64 bit)")))
@@ -112,8 +103,9 @@ impl<'a> Image<'a> {
         }
     }
 
-    fn parse_class<H: FileHeader<Endian = Endianness>>(bytes: &'a [u8], endian: Endianness) -> Result<Image<'a>> {
+    fn parse_class<H: FileHeader<Endian = Endianness>>(bytes: &'a [u8]) -> Result<Image<'a>> {
         let (header, _) = pod::from_bytes::<H>(bytes).map_err(|()| short(bytes))?;
+        let (endian, byte_order_lies) = byte_order(header)?;
         let segments = program_headers(header, endian, bytes)?;
         let loads = segments.iter().copied().filter(|s| s.kind == elf::PT_LOAD.0).collect();
         let mut image = Image {
@@ -127,6 +119,7 @@ impl<'a> Image<'a> {
             os_abi: header.e_ident().os_abi.0,
             abi_version: header.e_ident().abi_version,
             ident_version: header.e_ident().version.0,
+            byte_order_lies,
             declared_phnum: header.e_phnum(endian),
             segments,
             loads,
@@ -235,6 +228,11 @@ impl<'a> Image<'a> {
     /// EI_VERSION: 1 in every valid file. Linux ignores it, glibc refuses a library with another.
     pub fn ident_version(&self) -> u8 {
         self.ident_version
+    }
+
+    /// True where EI_DATA names the other byte order than the rest of the header is written in.
+    pub fn byte_order_lies(&self) -> bool {
+        self.byte_order_lies
     }
 
     /// `e_phnum` as written: 0xffff where the real count is in section header 0, which no loader reads.
@@ -389,6 +387,20 @@ pub fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
     let window = bytes.get(..LONGEST_STRING).unwrap_or(bytes);
     let end = window.iter().position(|b| *b == 0)?;
     window.get(..end)
+}
+
+/// The byte order that the header is written in, and whether EI_DATA names the other one. Linux never looks at EI_DATA,
+/// so such a program runs: the size of a program header, which kernel and loader do check, decides.
+fn byte_order<H: FileHeader<Endian = Endianness>>(header: &H) -> Result<(Endianness, bool)> {
+    let data = header.e_ident().data.0;
+    let (named, other) = match data {
+        1 => (Endianness::Little, Endianness::Big),
+        2 => (Endianness::Big, Endianness::Little),
+        _ => return Err(Error::new(format!("the ELF header's byte order is {data}, neither 1 (little) nor 2 (big)"))),
+    };
+    let fits = |endian| usize::from(header.e_phentsize(endian)) == size_of::<H::ProgramHeader>();
+    let lies = !fits(named) && fits(other);
+    Ok(if lies { (other, true) } else { (named, false) })
 }
 
 fn short(bytes: &[u8]) -> Error {

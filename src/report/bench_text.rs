@@ -28,25 +28,37 @@ fn time_of(s: Option<&Summary>, get: fn(&Summary) -> f64) -> String {
 /// A column: its header (two lines) and a command's cell.
 type Column = (&'static str, fn(&CommandRecord) -> String);
 
-const COLUMNS: [Column; 8] = [
-    (">first byte\np50", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p50 as f64)),
-    (">\np95", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p95 as f64)),
-    (">exit\np50", |c| time_of(c.metric(MAIN_METRIC), |s| s.p50 as f64)),
-    (">\n± 95 %", |c| {
-        c.metric(MAIN_METRIC).and_then(half_width).map_or("-".to_string(), |w| format!("{:.1} %", w * 100.0))
-    }),
-    (">\np95", |c| time_of(c.metric(MAIN_METRIC), |s| s.p95 as f64)),
-    (">\ncpu", |c| time_of(c.metric("cpu_ns"), |s| s.p50 as f64)),
-    (">\nminflt", |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50))),
-    (">\nstarts", |c| units::count(c.starts)),
+const NARROW: &[Column] = &[FIRST_BYTE, EXIT, EXIT_INTERVAL, EXIT_P95, CPU, MINFLT, STARTS];
+const MIDDLE: &[Column] = &[FIRST_BYTE, BYTE_P95, EXIT, EXIT_INTERVAL, EXIT_P95, CPU, MINFLT, STARTS];
+const WIDE: &[Column] = &[
+    FIRST_BYTE,
+    BYTE_P95,
+    BYTE_MEAN,
+    EXIT,
+    EXIT_INTERVAL,
+    EXIT_P95,
+    EXIT_MEAN,
+    EXIT_MAX,
+    CPU,
+    MINFLT,
+    MAX_RSS,
+    STARTS,
 ];
 
-/// Columns that a wide terminal has room for.
-const WIDE: [Column; 3] = [
-    (">exit\nmean", |c| time_of(c.metric(MAIN_METRIC), |s| s.mean)),
-    (">\nmax", |c| time_of(c.metric(MAIN_METRIC), |s| s.max as f64)),
-    (">\nmax rss", |c| c.metric("max_rss_bytes").map_or("-".to_string(), |s| units::bytes(s.max))),
-];
+const FIRST_BYTE: Column = (">first byte\np50", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p50 as f64));
+const BYTE_P95: Column = (">\np95", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.p95 as f64));
+const BYTE_MEAN: Column = (">\nmean", |c| time_of(c.metric("spawn_to_byte_ns"), |s| s.mean));
+const EXIT: Column = (">exit\np50", |c| time_of(c.metric(MAIN_METRIC), |s| s.p50 as f64));
+const EXIT_INTERVAL: Column = (">\n± 95 %", |c| {
+    c.metric(MAIN_METRIC).and_then(half_width).map_or("-".to_string(), |w| format!("{:.1} %", w * 100.0))
+});
+const EXIT_P95: Column = (">\np95", |c| time_of(c.metric(MAIN_METRIC), |s| s.p95 as f64));
+const EXIT_MEAN: Column = (">\nmean", |c| time_of(c.metric(MAIN_METRIC), |s| s.mean));
+const EXIT_MAX: Column = (">\nmax", |c| time_of(c.metric(MAIN_METRIC), |s| s.max as f64));
+const CPU: Column = (">\ncpu", |c| time_of(c.metric("cpu_ns"), |s| s.p50 as f64));
+const MINFLT: Column = (">\nminflt", |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50)));
+const MAX_RSS: Column = (">max\nrss", |c| c.metric("max_rss_bytes").map_or("-".to_string(), |s| units::bytes(s.max)));
+const STARTS: Column = (">\nstarts", |c| units::count(c.starts));
 
 /// Half the width of the median's interval, as a share of the median.
 fn half_width(s: &Summary) -> Option<f64> {
@@ -55,8 +67,16 @@ fn half_width(s: &Summary) -> Option<f64> {
 }
 
 fn table(r: &BenchRecord, style: Style) -> String {
-    let wide: &[Column] = if style.width >= 110 { &WIDE } else { &[] };
-    let columns = || COLUMNS.iter().chain(wide);
+    let columns = || {
+        if style.width >= 130 {
+            WIDE
+        } else if style.width >= 95 {
+            MIDDLE
+        } else {
+            NARROW
+        }
+        .iter()
+    };
     let mut table = Table::new(std::iter::once("command").chain(columns().map(|(header, _)| *header)));
     for c in r.commands.iter().chain([&r.control]) {
         let name = if c.argv.is_empty() { "floor (control)".to_string() } else { c.name.clone() };

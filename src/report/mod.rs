@@ -2,9 +2,11 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod closure_json;
 pub mod columns_json;
 pub mod columns_text;
 pub mod dots;
+pub mod macho_json;
 pub mod number;
 pub mod plot;
 pub mod stored_text;

@@ -1,4 +1,4 @@
-//! Ctrl-C and TERM: one flag, set by a handler, read between starts.
+//! Ctrl-C and TERM: one flag, set by a handler, read between starts. And the alarm that bounds a wait.
 //!
 //! The first signal asks the run to end after what is under way; complete rounds are kept. The second ends
 //! the process at once.
@@ -17,17 +17,57 @@ extern "C" fn remember(signal: libc::c_int) {
     }
 }
 
+extern "C" fn wake(_signal: libc::c_int) {}
+
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()> {
+    // SAFETY: sigaction is plain data for which all zeroes is a value (empty mask, no flags, so no SA_RESTART).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // SAFETY: both handlers of this file are async-signal-safe; the pointer is to a live local.
+    cvt(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })?;
+    Ok(())
+}
+
+/// Makes SIGALRM interrupt whatever system call sleeps, and do nothing else.
+///
+/// # Errors
+/// The system's reason.
+pub fn catch_alarm() -> Result<()> {
+    handle(libc::SIGALRM, wake)
+}
+
+/// Turns SIGPIPE, which Rust's runtime ignores, into a signal that is handled and has no effect: our writes still
+/// fail with EPIPE, but exec resets a handler, where an ignored signal would stay ignored in the program measured.
+///
+/// # Errors
+/// The system's reason.
+pub fn catch_closed_pipes() -> Result<()> {
+    handle(libc::SIGPIPE, wake)
+}
+
+/// After the first alarm they repeat this often, so that one that comes just before a wait is not the last.
+const REPEAT_US: libc::suseconds_t = 20_000;
+
+/// Sends SIGALRM after `ns` and then again and again; 0 ends that. A child does not inherit it.
+pub fn set_alarm(ns: u64) {
+    let us = ns.div_ceil(1000);
+    let first = libc::timeval {
+        tv_sec: libc::time_t::try_from(us / 1_000_000).unwrap_or(libc::time_t::MAX),
+        tv_usec: (us % 1_000_000) as libc::suseconds_t,
+    };
+    let repeat = libc::timeval { tv_sec: 0, tv_usec: if ns == 0 { 0 } else { REPEAT_US } };
+    let timer = libc::itimerval { it_interval: repeat, it_value: first };
+    // SAFETY: the pointer is to a live local; a null `old` is allowed.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
+}
+
 /// Installs the handler for SIGINT, SIGTERM and SIGHUP, without SA_RESTART, so that waits return.
 ///
 /// # Errors
 /// The system's reason.
 pub fn catch_interrupts() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: sigaction is plain data for which all zeroes is a value (empty mask, no flags).
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = remember as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // SAFETY: the handler only touches an atomic and calls _exit; the pointer is to a live local.
-        cvt(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })?;
+        handle(signal, remember)?;
     }
     Ok(())
 }

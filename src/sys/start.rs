@@ -4,7 +4,8 @@
 //! our copies of the child's pipe ends, waiting for and reading its output, and `wait4`. No allocation, no
 //! file opened, no page touched for the first time.
 //!
-//! The hard part is how it ends. The child is known to be gone by its pidfd, never by its pipes: a
+//! The hard part is how it ends. A time limit is an alarm set before the window, which interrupts the wait: no
+//! clock is read and no timer call made in a start that ends in time. The child is known to be gone by its pidfd, never by its pipes: a
 //! grandchild may hold them open (we do not wait for it), or the child may close them and run on.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -166,7 +167,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) stdout: RawFd,
     pub(crate) stderr: RawFd,
     pub(crate) report: *mut ChildReport,
-    pub(crate) mask: libc::sigset_t,
+    /// The parent wants a descriptor that tells the child's end, besides wait4.
+    pub(crate) watched: bool,
 }
 
 /// The parent's side of many starts: buffers that are made once and reused.
@@ -228,14 +230,18 @@ impl Reader {
         self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
+    fn end(&mut self, now: u64) {
+        self.eof = Some(now);
+        self.fd = None;
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> ReadOutcome {
         // SAFETY: the buffer is writable for its length; the descriptor is open or -1, which fails cleanly.
         let n = unsafe { libc::read(self.raw(), buffer.as_mut_ptr().cast(), buffer.len()) };
         let now = now_ns();
         match usize::try_from(n) {
             Ok(0) => {
-                self.eof = Some(now);
-                self.fd = None;
+                self.end(now);
                 ReadOutcome::End
             }
             Ok(n) => {
@@ -246,8 +252,7 @@ impl Reader {
             Err(_) if matches!(errno(), libc::EAGAIN | libc::EINTR) => ReadOutcome::Nothing,
             // EIO is how a pseudo-terminal says that its other end is closed.
             Err(_) => {
-                self.eof = Some(now);
-                self.fd = None;
+                self.end(now);
                 ReadOutcome::End
             }
         }
@@ -272,8 +277,17 @@ impl Running {
         wait::kill(self.pid, signal);
     }
 
-    /// Acts on what the clock and the signals say; returns how long to sleep, in ms (-1: no limit).
-    fn attend(&mut self, now: u64) -> i32 {
+    /// Its first byte is what was wanted: ask it to go, and kill it after a grace.
+    fn end_at_first_byte(&mut self) {
+        self.ended_at_first_byte = true;
+        self.signal_group(libc::SIGTERM);
+        self.kill_at = Some(now_ns().saturating_add(GRACE_NS));
+        signal::set_alarm(GRACE_NS);
+    }
+
+    /// Acts on what the clock and the signals say: called when a wait was interrupted, by a signal or by the alarm.
+    fn attend(&mut self) {
+        let now = now_ns();
         if signal::interrupted() && !self.interrupted {
             self.interrupted = true;
             self.signal_group(libc::SIGKILL);
@@ -285,15 +299,8 @@ impl Running {
             self.kill_at = Some(now.saturating_add(GRACE_NS));
         }
         if self.kill_at.is_some_and(|k| now >= k) {
-            self.kill_at = None;
             self.signal_group(libc::SIGKILL);
         }
-        let next = match (self.timed_out, self.kill_at, self.deadline) {
-            (_, Some(k), _) => k,
-            (false, None, Some(d)) => d,
-            _ => return -1,
-        };
-        i32::try_from(next.saturating_sub(now).div_ceil(1_000_000)).unwrap_or(i32::MAX)
     }
 }
 
@@ -306,6 +313,8 @@ impl Starter {
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
         let null = above_standard(null.context(|| "/dev/null")?.into())?;
         let memory = SharedMemory::new(REPORT_BYTES + READ_BYTES)?;
+        signal::catch_alarm()?;
+        signal::catch_closed_pipes()?;
         Ok(Starter { memory, null, stderr_kept: Vec::with_capacity(STDERR_KEPT) })
     }
 
@@ -336,10 +345,12 @@ impl Starter {
             stdout: out_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
             stderr: err_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
             report: self.memory.start().cast::<ChildReport>(),
-            mask: platform::signal_mask(),
+            watched: piped,
         };
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
         unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
+
+        signal::set_alarm(options.timeout_ns.unwrap_or(0));
 
         // -- the timed window opens: nothing below allocates --
         let t0 = now_ns();
@@ -362,6 +373,7 @@ impl Starter {
         let t_exit = now_ns();
         // -- the window is closed; what follows is bookkeeping --
 
+        signal::set_alarm(0);
         self.drain(&mut out, &mut err);
         let held_open = out.fd.is_some() || err.fd.is_some();
         // SAFETY: as above; the child is gone, so nothing writes there any more.
@@ -400,34 +412,22 @@ impl Starter {
         })
     }
 
-    /// Reads both streams until the child is gone, or told to go.
-    fn watch(&mut self, child: &mut Running, out: &mut Reader, err: &mut Reader, until_first_byte: bool) {
-        let Some(exit) = child.exit.as_ref().map(AsRawFd::as_raw_fd) else {
-            return self.watch_without_exit_fd(child, out, err);
-        };
-        let bounded = child.deadline.is_some();
-        loop {
-            if !bounded && out.fd.is_none() && err.fd.is_none() {
-                return; // nothing left to watch: wait4 sleeps as well as poll does
-            }
-            let sleep = child.attend(if bounded { now_ns() } else { 0 });
+    /// Reads both streams until they end or the child does.
+    fn watch(&mut self, child: &mut Running, out: &mut Reader, err: &mut Reader, mut until_first_byte: bool) {
+        // -1 on kernels without pidfd (Linux before 5.2): there the end of the pipes is waited for.
+        let exit = child.exit.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        while out.fd.is_some() || err.fd.is_some() {
             let mut fds = [out.raw(), err.raw(), exit].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
             // SAFETY: `fds` is an array of three pollfd; negative descriptors are ignored by poll.
-            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 3, sleep) };
-            if ready <= 0 {
-                continue; // a signal or the time limit: `attend` sees to both
+            if unsafe { libc::poll(fds.as_mut_ptr(), 3, -1) } <= 0 {
+                child.attend();
+                continue;
             }
-            if fds[0].revents != 0 {
-                self.take(out, false);
-            }
-            if fds[1].revents != 0 {
-                self.take(err, true);
-            }
-            if until_first_byte && !child.ended_at_first_byte && (out.first.is_some() || err.first.is_some()) {
-                child.ended_at_first_byte = true;
-                child.signal_group(libc::SIGTERM);
-                child.deadline = Some(now_ns().saturating_add(GRACE_NS));
-                return self.watch(child, out, err, false);
+            self.follow(out, fds[0].revents, false);
+            self.follow(err, fds[1].revents, true);
+            if until_first_byte && (out.first.is_some() || err.first.is_some()) {
+                until_first_byte = false;
+                child.end_at_first_byte();
             }
             if fds[2].revents != 0 {
                 return;
@@ -435,19 +435,12 @@ impl Starter {
         }
     }
 
-    /// Kernels without pidfd (Linux before 5.2): the pipes tell the end, and wait4 does the rest without a time limit.
-    fn watch_without_exit_fd(&mut self, child: &mut Running, out: &mut Reader, err: &mut Reader) {
-        while out.fd.is_some() || err.fd.is_some() {
-            let sleep = child.attend(now_ns());
-            let mut fds = [out.raw(), err.raw()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-            // SAFETY: `fds` is an array of two pollfd.
-            let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, sleep) };
-            if ready > 0 && fds[0].revents != 0 {
-                self.take(out, false);
-            }
-            if ready > 0 && fds[1].revents != 0 {
-                self.take(err, true);
-            }
+    fn follow(&mut self, stream: &mut Reader, revents: libc::c_short, keep: bool) {
+        if revents & libc::POLLIN != 0 {
+            self.take(stream, keep);
+        } else if revents != 0 {
+            // Hung up with nothing left to read: its end, known without a read.
+            stream.end(now_ns());
         }
     }
 
@@ -491,7 +484,7 @@ fn reap(child: &mut Running) -> Result<(WaitStatus, Usage), StartFailure> {
         match wait::wait4(child.pid, true)? {
             Waited::Ended(_, status, usage) => return Ok((status, usage)),
             Waited::Interrupted | Waited::Running => {
-                child.attend(now_ns());
+                child.attend();
             }
             Waited::NoChild => {
                 return Err(crate::error::Error::new("the child is gone before it was waited for").into());
@@ -500,7 +493,8 @@ fn reap(child: &mut Running) -> Result<(WaitStatus, Usage), StartFailure> {
     }
 }
 
-/// The child's side, from fork to exec: system calls only, no allocation, no lock, no return.
+/// The child's side, from fork to exec: system calls only, no allocation, no lock, no return. We block no signal
+/// and ignore none, so there is nothing to put back: exec resets what we handle.
 ///
 /// # Safety
 /// Runs in a forked child, or in a vforked one on a stack of its own; `plan` and all it points to are alive
@@ -516,9 +510,6 @@ pub(crate) unsafe fn child_main(plan: &ChildPlan<'_>) -> ! {
             && plan.program.cwd.as_ref().is_none_or(|dir| libc::chdir(dir.as_ptr()) == 0)
             && plan.program.cpu.is_none_or(platform::pin_to_cpu);
         if ok {
-            // Rust's runtime ignores SIGPIPE; an ignored signal would stay ignored through exec.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const plan.mask, std::ptr::null_mut());
             (*plan.report).t_exec = now_ns();
             platform::exec(plan.program);
         }

@@ -219,7 +219,8 @@ fn exit(events: &[&Event], pid: i32) -> Option<u64> {
     let called = events.iter().find(|e| match &e.what {
         What::Syscall(c) => c.name == "exit_group",
         What::Mark(Mark::ExitFunction) => true,
-        What::ExitBegins => e.tid == pid,
+        // perf tells only when the task is gone, in the middle of teardown: better than nothing.
+        What::ExitBegins | What::TaskGone => e.tid == pid,
         _ => false,
     });
     called.map(|e| e.at)

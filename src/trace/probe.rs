@@ -9,7 +9,8 @@ use crate::sys::process::Program;
 use crate::sys::wait::WaitStatus;
 use crate::trace::event::What;
 use crate::trace::phases::{PhaseName, Timeline, timeline};
-use crate::trace::stops::{NotTraced, Recording, Tracer, Watch};
+use crate::trace::recording::{NotTraced, Recording};
+use crate::trace::stops::{Tracer, Watch};
 
 /// One phase over several starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +110,7 @@ pub struct Census {
     pub max_threads: u64,
     /// False where the figure is a lower bound from sampling.
     pub threads_exact: bool,
-    /// System calls by name, those of threads and children included.
+    /// System calls that returned, by name, those of threads and children included.
     pub syscalls: BTreeMap<String, Calls>,
     /// System calls of the whole tree until the first byte of output was written; `None` where nothing was.
     pub syscalls_to_first_byte: Option<u64>,
@@ -148,7 +149,8 @@ pub fn count(recording: &Recording) -> Census {
     let (mut total, mut to_first_byte) = (0, None);
     for event in &recording.events {
         match &event.what {
-            What::Syscall(call) => {
+            // A call that does not return (exit_group) is not counted, as strace -c does not count it.
+            What::Syscall(call) if call.result.is_some() => {
                 total += 1;
                 let entry = syscalls.entry(call.name.clone()).or_default();
                 entry.calls += 1;

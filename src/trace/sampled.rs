@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{Context, Error, Exit, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::keeper::{Heard, Keeper, above_standard};
-use crate::sys::linux::ptrace::{self, Refused, Streams, Traced, Waited};
+use crate::sys::linux::ptrace::{self, Probed, Streams, Waited};
 use crate::sys::process::Program;
 use crate::sys::wait::{Usage, WaitStatus};
 
@@ -43,9 +43,8 @@ pub fn threads(program: &Program, timeout_ns: Option<u64>) -> Result<Sampled> {
     let keeper = Keeper::new(timeout_ns)?;
     let (stdout, stderr) = keeper.write_ends();
     let streams = Streams { null: &null, stdout, stderr };
-    let child = Traced::start(program, streams, false).map_err(|refused| match refused {
-        Refused::Denied(e) | Refused::System(e) => Error::from(e).context("cannot start a sampled command"),
-    })?;
+    let mut child = Probed::fork(program, streams).context(|| "cannot start a sampled command")?;
+    child.release().context(|| "cannot start a sampled command")?;
     keeper.watch(child.pid());
     let (mut most, mut looks) = (0, 0);
     let (status, usage) = loop {

@@ -4,7 +4,7 @@
 //! cut out of every time stamp. What cannot be cut out is the way into and out of each stop (a few µs in a virtual
 //! machine): traced starts are slower, and by how much is always told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use crate::error::{Context, Error, Exit, Result};
 use crate::sys::clock::now_ns;
-use crate::sys::keeper::{Heard, Keeper, above_standard};
+use crate::sys::keeper::{Keeper, above_standard};
 use crate::sys::linux::arch::syscall_name;
 use crate::sys::linux::ptrace::{
-    self, Breakpoint, Refused, Resume, Stop, Streams, SyscallStop, Traced, Waited, registers, resume,
+    self, Breakpoint, Probed, Resume, Stop, Streams, SyscallStop, Waited, registers, resume,
 };
 use crate::sys::process::Program;
 use crate::sys::wait::{Usage, WaitStatus};
 use crate::trace::event::{Event, Mapping, Mark, Prot, Syscall, What};
 use crate::trace::locate::Locator;
 use crate::trace::memory;
+use crate::trace::recording::{NotTraced, Recording};
 
 /// Which system calls stop the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,46 +31,6 @@ pub enum Watch {
     Loader,
     /// All, in every thread and child.
     All,
-}
-
-/// One recorded start.
-#[derive(Debug, Clone)]
-pub struct Recording {
-    /// What happened, in order; times without the time in which we held the first thread.
-    pub events: Vec<Event>,
-    /// From just before the fork until wait4 returned, the time held not counted, in nanoseconds.
-    pub total_ns: u64,
-    /// Time in which the program's first thread was held by us.
-    pub held_ns: u64,
-    /// Stops of any task.
-    pub stops: u64,
-    /// How it ended.
-    pub status: WaitStatus,
-    /// What it used.
-    pub usage: Usage,
-    /// Its output.
-    pub heard: Heard,
-    /// Most threads alive at once in the process.
-    pub threads_max: u64,
-    /// Processes made by it and by those.
-    pub children: u64,
-    /// Peak of resident memory, from its own counter at its end (VmHWM), where `/proc` tells it.
-    pub peak_rss_bytes: Option<u64>,
-}
-
-/// Why there is no recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotTraced {
-    /// Tracing is not permitted here: why. Other means may work.
-    Denied(String),
-    /// The command itself could not be started, or the system failed.
-    Failed(Error),
-}
-
-impl From<Error> for NotTraced {
-    fn from(e: Error) -> Self {
-        NotTraced::Failed(e)
-    }
 }
 
 /// After the command's end, how long its children may go on before we end them.
@@ -101,10 +62,9 @@ impl Tracer {
         let keeper = Keeper::new(timeout_ns)?;
         let (stdout, stderr) = keeper.write_ends();
         let streams = Streams { null: &self.null, stdout, stderr };
-        let traced = Traced::start(program, streams, true).map_err(|refused| match refused {
-            Refused::Denied(e) => NotTraced::Denied(format!("ptrace: {}", Error::from(e))),
-            Refused::System(e) => NotTraced::Failed(Error::from(e).context("cannot start a traced command")),
-        })?;
+        let mut traced = Probed::fork(program, streams).context(|| "cannot start a traced command")?;
+        traced.seize().map_err(|e| NotTraced::Denied(format!("ptrace: {}", Error::from(e))))?;
+        traced.release().context(|| "cannot start a traced command")?;
         keeper.watch(traced.pid());
         let mut session = Session::new(&traced, watch, keeper.inodes(), &mut self.locator);
         let ended = session.run();
@@ -134,7 +94,7 @@ struct Call {
 }
 
 struct Session<'a> {
-    traced: &'a Traced,
+    traced: &'a Probed,
     watch: Watch,
     pipes: [u64; 2],
     locator: &'a mut Locator,
@@ -156,9 +116,6 @@ struct Session<'a> {
     stopped_main: bool,
     stops: u64,
     rendezvous: u32,
-    threads: HashSet<i32>,
-    threads_max: u64,
-    children: u64,
     peak_rss_bytes: Option<u64>,
 }
 
@@ -170,7 +127,7 @@ struct Ended {
 }
 
 impl<'a> Session<'a> {
-    fn new(traced: &'a Traced, watch: Watch, pipes: [u64; 2], locator: &'a mut Locator) -> Session<'a> {
+    fn new(traced: &'a Probed, watch: Watch, pipes: [u64; 2], locator: &'a mut Locator) -> Session<'a> {
         let main = Task { pid: traced.pid(), ..Task::default() };
         Session {
             traced,
@@ -190,9 +147,6 @@ impl<'a> Session<'a> {
             stopped_main: false,
             stops: 0,
             rendezvous: 0,
-            threads: HashSet::from([traced.pid()]),
-            threads_max: 1,
-            children: 0,
             peak_rss_bytes: None,
         }
     }
@@ -238,7 +192,7 @@ impl<'a> Session<'a> {
         ptrace::wait_any()
     }
 
-    fn finish(self, traced: &Traced, ended: Result<Option<Ended>>, keeper: Keeper) -> Result<Recording> {
+    fn finish(self, traced: &Probed, ended: Result<Option<Ended>>, keeper: Keeper) -> Result<Recording> {
         let stamps = traced.stamps();
         let heard = keeper.finish();
         let ended = ended?.context(|| "the traced command vanished")?;
@@ -248,18 +202,9 @@ impl<'a> Session<'a> {
         if heard.interrupted {
             return Err(Error::new("interrupted").with_exit(Exit::Interrupted));
         }
-        Ok(Recording {
-            total_ns: ended.at.saturating_sub(traced.t0()).saturating_sub(self.held),
-            events: self.events,
-            held_ns: self.held,
-            stops: self.stops,
-            status: ended.status,
-            usage: ended.usage,
-            heard,
-            threads_max: self.threads_max,
-            children: self.children,
-            peak_rss_bytes: self.peak_rss_bytes,
-        })
+        let total = ended.at.saturating_sub(traced.t0()).saturating_sub(self.held);
+        let recording = Recording::new(self.events, total, self.held, ended.status, ended.usage, heard);
+        Ok(Recording { stops: self.stops, peak_rss_bytes: self.peak_rss_bytes, ..recording })
     }
 
     /// The moment of the stop being handled, on the program's own clock: without the time held so far.
@@ -336,16 +281,9 @@ impl<'a> Session<'a> {
         let parent = self.tasks.get(&tid).map_or(tid, |t| t.pid);
         let thread = self.tasks.get(&child).is_some_and(|c| c.pid == parent);
         self.push(tid, What::NewTask { child, thread });
-        if !thread {
-            self.children += 1;
-        } else if parent == self.traced.pid() {
-            self.threads.insert(child);
-            self.threads_max = self.threads_max.max(self.threads.len() as u64);
-        }
     }
 
     fn exiting(&mut self, tid: i32) {
-        self.threads.remove(&tid);
         if self.in_main_process(tid) {
             if self.is_main(tid) {
                 self.page_faults(tid);
@@ -360,7 +298,6 @@ impl<'a> Session<'a> {
     }
 
     fn task_gone(&mut self, tid: i32) {
-        self.threads.remove(&tid);
         self.push(tid, What::TaskGone);
         self.tasks.remove(&tid);
     }
@@ -382,8 +319,7 @@ impl<'a> Session<'a> {
         if !self.is_main(tid) {
             return self.push(tid, What::Exec);
         }
-        // The other threads are gone, and so is all memory with breakpoints in it.
-        self.threads = HashSet::from([tid]);
+        // All memory with breakpoints in it is gone.
         self.breakpoints.clear();
         self.files.clear();
         self.rendezvous = 0;

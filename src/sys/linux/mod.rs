@@ -3,6 +3,7 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod arch;
 pub mod cpuid;
+pub mod perf;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod ptrace;
 
@@ -28,16 +29,8 @@ pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-/// The signal mask of this thread, for the child to get back.
-pub(crate) fn signal_mask() -> libc::sigset_t {
-    // SAFETY: sigset_t is plain data for which all zeroes is a value.
-    let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a null `set` only reads the mask into a live local.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, ptr::null(), &raw mut mask) };
-    mask
-}
-
-/// Makes the child. Returns its pid and, on Linux 5.2 and later, a descriptor that turns readable at its end.
+/// Makes the child. Returns its pid and, where `plan.watched` and on Linux 5.2 and later, a descriptor that turns
+/// readable at its end.
 pub(crate) fn spawn(method: Method, plan: &ChildPlan<'_>) -> Result<(i32, Option<OwnedFd>)> {
     let mut pidfd: RawFd = -1;
     let pid = match method {
@@ -50,8 +43,12 @@ pub(crate) fn spawn(method: Method, plan: &ChildPlan<'_>) -> Result<(i32, Option
     Ok((pid, exit))
 }
 
+fn pidfd_flag(plan: &ChildPlan<'_>) -> c_int {
+    if plan.watched { libc::CLONE_PIDFD } else { 0 }
+}
+
 fn fork(plan: &ChildPlan<'_>, pidfd: &mut RawFd) -> Result<i32> {
-    let flags = libc::c_long::from(libc::SIGCHLD | libc::CLONE_PIDFD);
+    let flags = libc::c_long::from(libc::SIGCHLD | pidfd_flag(plan));
     // The system call rather than libc's fork: that one runs handlers and takes locks, and cannot give a pidfd.
     // With a null stack the child goes on with a copy of ours; the last two arguments are unused under these flags,
     // so their order, which differs between architectures, does not matter.
@@ -78,7 +75,7 @@ fn vfork(plan: &ChildPlan<'_>, pidfd: &mut RawFd) -> Result<i32> {
         _bytes: [u8; CHILD_STACK],
     }
     let mut stack = std::mem::MaybeUninit::<Stack>::uninit();
-    let flags = libc::SIGCHLD | libc::CLONE_PIDFD | libc::CLONE_VM | libc::CLONE_VFORK;
+    let flags = libc::SIGCHLD | pidfd_flag(plan) | libc::CLONE_VM | libc::CLONE_VFORK;
     // SAFETY: one past the end of the array is a valid address to compute; the stack grows down into it.
     let top = unsafe { stack.as_mut_ptr().add(1) }.cast::<c_void>();
     let arg = ptr::from_ref(plan).cast_mut().cast::<c_void>();

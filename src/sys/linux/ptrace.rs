@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::sys::clock::now_ns;
 use crate::sys::linux::arch::{self, Registers};
-use crate::sys::linux::{pipe_cloexec, signal_mask};
+use crate::sys::linux::pipe_cloexec;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::ret::errno;
 use crate::sys::shared::SharedMemory;
@@ -111,29 +111,22 @@ pub struct ChildStamps {
     pub errno: i32,
 }
 
-/// Why a command could not be started under trace.
-#[derive(Debug)]
-pub enum Refused {
-    /// The system does not let us trace: seccomp, a security module, or another tracer.
-    Denied(io::Error),
-    /// No child could be made.
-    System(io::Error),
-}
-
 /// What the child writes, in memory shared with us.
 #[repr(C)]
-struct TracedReport {
+struct ProbedReport {
     child: ChildReport,
     born: u64,
     released: u64,
 }
 
-/// A command started under trace, held before its exec until the first [`resume`] is not needed: it runs on at once.
+/// A probed command: forked, and held before its exec until it is released.
 #[derive(Debug)]
-pub struct Traced {
+pub struct Probed {
     pid: i32,
     t0: u64,
     memory: SharedMemory,
+    /// Our end of the gate: one byte opens it, closing it sends the child away.
+    key: Option<OwnedFd>,
 }
 
 /// Where a probed command's standard streams go.
@@ -147,14 +140,14 @@ pub struct Streams<'a> {
     pub stderr: &'a OwnedFd,
 }
 
-impl Traced {
-    /// Forks, and with `seize` traces the child with all its later threads and children, before it executes.
+impl Probed {
+    /// Forks; the child waits.
     ///
     /// # Errors
-    /// [`Refused`]; the child is gone then.
-    pub fn start(program: &Program, streams: Streams<'_>, seize: bool) -> Result<Traced, Refused> {
-        let system = |e: crate::error::Error| Refused::System(io::Error::other(e.to_string()));
-        let memory = SharedMemory::new(size_of::<TracedReport>()).map_err(system)?;
+    /// Where no child can be made.
+    pub fn fork(program: &Program, streams: Streams<'_>) -> io::Result<Probed> {
+        let system = |e: crate::error::Error| io::Error::other(e.to_string());
+        let memory = SharedMemory::new(size_of::<ProbedReport>()).map_err(system)?;
         let (gate, key) = pipe_cloexec().map_err(system)?;
         let plan = ChildPlan {
             program,
@@ -166,24 +159,33 @@ impl Traced {
             stdout: streams.stdout.as_raw_fd(),
             stderr: streams.stderr.as_raw_fd(),
             report: memory.start().cast::<ChildReport>(),
-            mask: signal_mask(),
+            watched: false,
         };
         let t0 = now_ns();
-        let pid = fork_held(&plan, gate.as_raw_fd(), key.as_raw_fd(), &memory).map_err(Refused::System)?;
-        let traced = Traced { pid, t0, memory };
-        drop(gate);
-        if seize && let Err(e) = seize_task(pid) {
-            // The gate closes with `key`: the child sees its end and leaves.
-            drop(key);
-            let _ = wait_for(pid);
-            return Err(Refused::Denied(e));
-        }
+        let pid = fork_held(&plan, gate.as_raw_fd(), key.as_raw_fd(), &memory)?;
+        Ok(Probed { pid, t0, memory, key: Some(key) })
+    }
+
+    /// Traces the child, and with it all its later threads and children.
+    ///
+    /// # Errors
+    /// The system does not let us: seccomp, a security module, or another tracer.
+    pub fn seize(&self) -> io::Result<()> {
+        seize_task(self.pid)
+    }
+
+    /// Lets the child go on to its exec.
+    ///
+    /// # Errors
+    /// Where the gate cannot be opened.
+    pub fn release(&mut self) -> io::Result<()> {
+        let Some(key) = self.key.take() else { return Ok(()) };
         let byte = 1u8;
         // SAFETY: one byte of a live local is written to a pipe that is open.
-        if unsafe { libc::write(key.as_raw_fd(), (&raw const byte).cast(), 1) } != 1 {
-            return Err(Refused::System(io::Error::last_os_error()));
+        match unsafe { libc::write(key.as_raw_fd(), (&raw const byte).cast(), 1) } {
+            1 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
-        Ok(traced)
     }
 
     /// Its process id, which is also that of its first thread.
@@ -198,11 +200,20 @@ impl Traced {
 
     /// What the child stamped so far.
     pub fn stamps(&self) -> ChildStamps {
-        // SAFETY: the mapping starts page-aligned, is long enough and was zeroed: a valid TracedReport, whose numbers
+        // SAFETY: the mapping starts page-aligned, is long enough and was zeroed: a valid ProbedReport, whose numbers
         // are valid whatever the child writes; volatile, since it may be writing now.
-        let report = unsafe { self.memory.start().cast::<TracedReport>().read_volatile() };
-        let TracedReport { child, born, released } = report;
+        let report = unsafe { self.memory.start().cast::<ProbedReport>().read_volatile() };
+        let ProbedReport { child, born, released } = report;
         ChildStamps { born, released, exec: child.t_exec, errno: child.errno }
+    }
+}
+
+impl Drop for Probed {
+    fn drop(&mut self) {
+        // Never released: the gate closes, the child leaves, and is no zombie.
+        if self.key.take().is_some() {
+            let _ = wait_for(self.pid);
+        }
     }
 }
 
@@ -214,7 +225,7 @@ fn rewound(fd: &OwnedFd) -> RawFd {
 
 /// Forks a child that waits for one byte on `gate` before it goes on to exec.
 fn fork_held(plan: &ChildPlan<'_>, gate: RawFd, key: RawFd, memory: &SharedMemory) -> io::Result<i32> {
-    let report = memory.start().cast::<TracedReport>();
+    let report = memory.start().cast::<ProbedReport>();
     // The system call rather than libc's fork, as in `sys::start`.
     // SAFETY: without CLONE_VM the child gets a copy of everything; no pointer is passed.
     let pid = unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) };

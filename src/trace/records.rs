@@ -1,0 +1,279 @@
+//! The perf back end: one start watched by the kernel's own records, turned into events.
+//!
+//! The program is held once, before its exec, while the events are opened on it; that time is cut out. From exec on it
+//! runs without a stop.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Exit, Result};
+use crate::sys::clock::now_ns;
+use crate::sys::keeper::{Keeper, above_standard};
+use crate::sys::linux::perf::{Denied, Happening, Place, Record, Records, Watch};
+use crate::sys::linux::ptrace::{ChildStamps, Probed, Streams};
+use crate::sys::process::Program;
+use crate::sys::wait::{self, Waited};
+use crate::trace::event::{Event, Mapping, Mark, Prot, What};
+use crate::trace::locate::Locator;
+use crate::trace::recording::{NotTraced, Recording};
+
+/// Memory for records, all processors together. 4 MiB hold 80,000 page faults.
+const RING_BYTES: usize = 8 << 20;
+
+/// A place in a file that is marked by a uprobe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// What it is.
+    pub mark: Mark,
+    /// The file.
+    pub path: PathBuf,
+    /// Offset in it.
+    pub offset: u64,
+}
+
+/// Watches starts with perf events.
+#[derive(Debug)]
+pub struct Watcher {
+    null: OwnedFd,
+}
+
+impl Watcher {
+    /// Makes it ready.
+    ///
+    /// # Errors
+    /// Where `/dev/null` cannot be opened.
+    pub fn new() -> Result<Watcher> {
+        let null = File::options().read(true).write(true).open("/dev/null").context(|| "/dev/null")?;
+        Ok(Watcher { null: above_standard(null.into())? })
+    }
+
+    /// One start of `program`, with a uprobe at each marked place.
+    ///
+    /// # Errors
+    /// [`NotTraced::Denied`] where perf events, or uprobes when `marked` is not empty, are not permitted.
+    pub fn record(
+        &self,
+        program: &Program,
+        marked: &[Marked],
+        locator: &mut Locator,
+        timeout_ns: Option<u64>,
+    ) -> Result<Recording, NotTraced> {
+        let places = marked.iter().filter_map(place).collect::<Vec<_>>();
+        let keeper = Keeper::new(timeout_ns)?;
+        let (stdout, stderr) = keeper.write_ends();
+        let streams = Streams { null: &self.null, stdout, stderr };
+        let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
+        let mut watch = Watch::open(probed.pid(), &places, RING_BYTES).map_err(denied)?;
+        probed.release().context(|| "cannot start a watched command")?;
+        keeper.watch(probed.pid());
+        let (status, usage) = loop {
+            match wait::wait4(probed.pid(), true)? {
+                Waited::Ended(_, status, usage) => break (status, usage),
+                Waited::NoChild => return Err(Error::new("the watched command vanished").into()),
+                Waited::Running | Waited::Interrupted => {}
+            }
+        };
+        let ended = now_ns();
+        let heard = keeper.finish();
+        let stamps = probed.stamps();
+        let records = watch.read();
+        drop(watch);
+        if stamps.errno != 0 {
+            let e = Error::from_errno(stamps.errno).context("cannot execute").with_exit(Exit::CommandFailed);
+            return Err(e.into());
+        }
+        if heard.interrupted {
+            return Err(Error::new("interrupted").with_exit(Exit::Interrupted).into());
+        }
+        let held = stamps.released.saturating_sub(stamps.born);
+        let clock = Clock { t0: probed.t0(), cut: held };
+        let mut events = Translator::new(probed.pid(), clock, marked, locator).events(&records, stamps);
+        if let Some((at, stream)) = heard.first() {
+            let what = What::FirstByte(if stream == crate::sys::start::Stream::Stdout { 1 } else { 2 });
+            events.push(Event { at: clock.at(at), pid: probed.pid(), tid: probed.pid(), what });
+        }
+        events.push(Event { at: clock.at(ended), pid: probed.pid(), tid: probed.pid(), what: What::Reaped });
+        events.sort_by_key(|e| e.at);
+        Ok(Recording::new(events, clock.at(ended), held, status, usage, heard).with_lost(records.lost))
+    }
+}
+
+fn denied(d: Denied) -> NotTraced {
+    NotTraced::Denied(format!("{}: {}", d.what, Error::from(d.error)))
+}
+
+fn place(marked: &Marked) -> Option<Place> {
+    let path = CString::new(marked.path.as_os_str().as_bytes()).ok()?;
+    Some(Place { path, offset: marked.offset })
+}
+
+/// The program's own clock: from t0, without the time in which it was held before exec.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    t0: u64,
+    cut: u64,
+}
+
+impl Clock {
+    fn at(&self, time: u64) -> u64 {
+        time.saturating_sub(self.t0).saturating_sub(self.cut)
+    }
+}
+
+/// Records to events. Pure but for the locator, which tells each program's loader.
+struct Translator<'a> {
+    pid: i32,
+    clock: Clock,
+    marked: &'a [Marked],
+    locator: &'a mut Locator,
+    /// The first process's mappings since its last exec, to tell a new mapping from a changed one.
+    mapped: Vec<Mapping>,
+    /// The next file mapping is the program itself.
+    fresh: bool,
+    events: Vec<Event>,
+    /// Where each task's last fault lies in `events`.
+    last_fault: HashMap<i32, usize>,
+}
+
+impl<'a> Translator<'a> {
+    fn new(pid: i32, clock: Clock, marked: &'a [Marked], locator: &'a mut Locator) -> Translator<'a> {
+        let (mapped, events, last_fault) = (Vec::new(), Vec::new(), HashMap::new());
+        Translator { pid, clock, marked, locator, mapped, fresh: false, events, last_fault }
+    }
+
+    fn events(mut self, records: &Records, stamps: ChildStamps) -> Vec<Event> {
+        self.events.reserve(records.records.len() + 4);
+        self.push(stamps.exec, self.pid, self.pid, What::ExecCalled(None));
+        for record in &records.records {
+            self.translate(record);
+        }
+        self.events
+    }
+
+    fn push(&mut self, time: u64, pid: i32, tid: i32, what: What) {
+        self.events.push(Event { at: self.clock.at(time), pid, tid, what });
+    }
+
+    fn translate(&mut self, record: &Record) {
+        let Record { time, pid, tid, what } = record;
+        let what = match what {
+            Happening::Mapped { addr, len, offset, prot, name } => {
+                let path = name.as_bytes().starts_with(b"/") && !name.as_bytes().starts_with(b"//");
+                let mapping = Mapping {
+                    addr: *addr,
+                    len: *len,
+                    offset: *offset,
+                    prot: Prot::from_bits(u64::from(*prot)),
+                    path: path.then(|| PathBuf::from(name)),
+                };
+                return self.map(*time, *pid, *tid, mapping);
+            }
+            Happening::Executed => {
+                if *pid == self.pid {
+                    self.mapped.clear();
+                    self.fresh = true;
+                }
+                What::Exec
+            }
+            Happening::Forked { pid: child_pid, tid: child } => {
+                What::NewTask { child: *child, thread: child_pid == pid }
+            }
+            Happening::Exited => What::TaskGone,
+            Happening::Fault { addr, ip } => {
+                self.last_fault.insert(*tid, self.events.len());
+                What::Fault { addr: *addr, ip: *ip, major: false }
+            }
+            Happening::MajorFault { addr } => return self.mark_major(*tid, *addr),
+            Happening::Probe(number) => match self.marked.get(*number) {
+                Some(marked) => What::Mark(marked.mark),
+                None => return,
+            },
+        };
+        self.push(*time, *pid, *tid, what);
+    }
+
+    fn mark_major(&mut self, tid: i32, address: u64) {
+        let last = self.last_fault.get(&tid).and_then(|i| self.events.get_mut(*i));
+        if let Some(Event { what: What::Fault { addr, major, .. }, .. }) = last
+            && *addr == address
+        {
+            *major = true;
+        }
+    }
+
+    /// The kernel writes the same record for mmap and for mprotect. Read-only where the same part of the same file was
+    /// writable before is mprotect (of RELRO); nothing that maps a file does that.
+    fn map(&mut self, time: u64, pid: i32, tid: i32, mapping: Mapping) {
+        if pid != self.pid {
+            return;
+        }
+        let end = |m: &Mapping| m.addr.saturating_add(m.len);
+        let inside = |old: &&Mapping| old.addr <= mapping.addr && end(&mapping) <= end(old);
+        let before = self.mapped.iter().rev().find(inside);
+        let read_only = !mapping.prot.write && !mapping.prot.exec;
+        let protects = read_only && before.is_some_and(|old| old.prot.write && old.path == mapping.path);
+        let interp = std::mem::take(&mut self.fresh);
+        match &mapping.path {
+            Some(path) if interp => {
+                let loader = self.locator.file(path).and_then(|f| f.interp.clone());
+                self.push(time, pid, tid, What::Map(mapping.clone()));
+                if let Some(loader) = loader {
+                    self.push(time, pid, tid, What::Interp(real(&loader)));
+                }
+            }
+            None if interp => {
+                self.fresh = true;
+                self.push(time, pid, tid, What::Map(mapping.clone()));
+            }
+            _ if protects => self.push(time, pid, tid, What::Protect(mapping.clone())),
+            _ => self.push(time, pid, tid, What::Map(mapping.clone())),
+        }
+        self.mapped.push(mapping);
+    }
+}
+
+/// The kernel names files by their real path.
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// The places worth a uprobe, from what a first start (without uprobes) mapped: entry point and `main` of each image,
+/// its loader's rendezvous function, and the C library's `_exit`.
+pub fn places(events: &[Event], locator: &mut Locator) -> Vec<Marked> {
+    let mut found: Vec<Marked> = Vec::new();
+    let mut add = |mark, path: &Path, offset: Option<u64>| {
+        if let Some(offset) = offset
+            && !found.iter().any(|m| m.path == path && m.offset == offset)
+        {
+            found.push(Marked { mark, path: path.to_path_buf(), offset });
+        }
+    };
+    let Some(pid) = events.first().map(|e| e.pid) else { return found };
+    let mut fresh = false;
+    for event in events.iter().filter(|e| e.pid == pid) {
+        match &event.what {
+            What::Exec => fresh = true,
+            What::Interp(path) => {
+                if let Some(f) = locator.file(path) {
+                    add(Mark::Rendezvous, path, f.rendezvous.and_then(|at| f.offset_of(at)));
+                }
+            }
+            What::Map(Mapping { path: Some(path), .. }) => {
+                let Some(f) = locator.file(path) else { continue };
+                let at = |vaddr: Option<u64>| vaddr.and_then(|v| f.offset_of(v));
+                if std::mem::take(&mut fresh) {
+                    add(Mark::Main, path, at(f.main));
+                    add(Mark::Entry, path, at(Some(f.entry)));
+                }
+                // The loader has an `_exit` of its own, for when it fails.
+                add(Mark::ExitFunction, path, at(f.exit_function));
+            }
+            _ => {}
+        }
+    }
+    found
+}
