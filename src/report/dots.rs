@@ -31,7 +31,8 @@ pub fn dots(sets: &[Dots<'_>], width: usize, separate: bool) -> String {
         return "[no plot, span is zero width]\n".to_string();
     }
     // Columns lie around low, low + step, …
-    let at = |x: f64| (((x - low) / step + 0.5) as usize).min(width - 1);
+    let edge = low - 0.5 * step;
+    let at = |x: f64| (((x - edge) / step) as usize).min(width - 1);
     let frame = format!("+{}+\n", "-".repeat(width));
     let mut out = frame.clone();
     let (lines, each) = marks(sets, width, at);
