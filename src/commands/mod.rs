@@ -5,5 +5,6 @@ pub mod common;
 pub mod explain;
 pub mod inspect;
 pub mod measuring;
+pub mod program;
 pub mod stat;
 pub mod words;
