@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod file;
 pub mod keeper;
 pub mod process;
 mod ret;
