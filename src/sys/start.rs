@@ -350,11 +350,12 @@ impl Starter {
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
         unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
 
+        let ready = platform::ready(options.method, &plan)?;
         signal::set_alarm(options.timeout_ns.unwrap_or(0));
 
         // -- the timed window opens: nothing below allocates --
         let t0 = now_ns();
-        let (pid, exit) = platform::spawn(options.method, &plan).map_err(StartFailure::System)?;
+        let (pid, exit) = platform::spawn(ready, &plan)?;
         drop(out_write);
         drop(err_write);
         let deadline = options.timeout_ns.map(|t| t0.saturating_add(t));
