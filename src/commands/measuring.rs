@@ -93,6 +93,8 @@ pub struct MeasureOptions {
     pub stdin: StdinChoice,
     /// Standard output.
     pub stdout: Stdout,
+    /// Stamp the end of standard output.
+    pub stamp_eof: bool,
     /// Processor.
     pub cpu: Option<usize>,
     /// Order within rounds.
@@ -117,6 +119,7 @@ impl Default for MeasureOptions {
             cwd: None,
             stdin: StdinChoice::default(),
             stdout: Stdout::default(),
+            stamp_eof: false,
             cpu: None,
             order: Order::default(),
             seed: 1,
@@ -224,6 +227,7 @@ pub fn measure(options: &MeasureOptions, commands: &[Command], output: &mut Outp
         stdout: options.stdout,
         timeout_ns: options.timeout_ns,
         until_first_byte: false,
+        stamp_eof: options.stamp_eof,
     };
     let mut sampler = ProcessSampler::new(arms, start)?;
     let mut log = Log::new()?;

@@ -5,4 +5,5 @@ pub mod common;
 pub mod explain;
 pub mod inspect;
 pub mod measuring;
+pub mod program;
 pub mod words;

@@ -297,6 +297,9 @@ fn adjust_p_values(records: &mut [CommandRecord]) {
     }
 }
 
+/// A delta beyond this is worth a warning: the run can tell little apart.
+const NOISY: f64 = 0.1;
+
 fn warnings(r: &BenchRecord) -> Vec<String> {
     let mut out = Vec::new();
     if r.setting.order == Order::Blocked {
@@ -306,6 +309,12 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
     }
     if r.setting.rounds < 6 {
         out.push("fewer than 6 rounds: no interval can be given".to_string());
+    }
+    if r.delta > NOISY {
+        out.push(format!(
+            "this machine is noisy just now: the control differs from itself by up to {:.0} %; quiet it, or measure longer (--budget)",
+            r.delta * 50.0
+        ));
     }
     if let Some(d) = r.noise.drift.as_ref().filter(|d| d.matters(r.delta)) {
         out.push(format!(

@@ -132,7 +132,8 @@ fn drift(d: &Drift) -> Json {
     ])
 }
 
-fn noise(r: &BenchRecord) -> Json {
+/// The control against itself, and its course.
+pub fn noise(r: &BenchRecord) -> Json {
     let same = r.noise.same_vs_same.as_ref();
     Json::object([
         ("control_p50_ns", r.control.metric(crate::record::bench::MAIN_METRIC).map(|s| s.p50).into()),

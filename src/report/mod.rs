@@ -3,6 +3,11 @@
 pub mod bench_json;
 pub mod bench_text;
 pub mod closure_json;
+pub mod explain;
+pub mod explain_json;
+pub mod explain_text;
+pub mod facts_json;
+pub mod findings;
 pub mod macho_json;
 pub mod number;
 pub mod plot;

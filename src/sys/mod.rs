@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // reason: this is the layer that holds it; each block carries its SAFETY line.
 
 pub mod clock;
+pub mod file;
 pub mod keeper;
 pub mod process;
 mod ret;
