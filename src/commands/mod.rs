@@ -8,4 +8,5 @@ pub mod inspect;
 pub mod measuring;
 pub mod probing;
 pub mod program;
+pub mod stat;
 pub mod words;

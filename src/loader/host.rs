@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::{Bytes, Errno, FileId, Files, Opened};
+use crate::sys::file::{self, Refusal};
 
 /// The file system that premain runs on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,18 +18,20 @@ fn errno(e: &io::Error) -> Errno {
 
 impl Files for Host {
     fn open(&self, path: &Path) -> Result<Opened, Errno> {
-        // A FIFO would block us until somebody writes into it, and no loader maps one.
-        let meta = std::fs::metadata(path).map_err(|e| errno(&e))?;
-        let id = FileId { dev: meta.dev(), ino: meta.ino() };
-        if meta.is_dir() {
-            return Ok(Opened { id, bytes: Err(Errno::EISDIR) });
+        match file::open(path) {
+            Ok(bytes) => {
+                let stamp = bytes.stamp();
+                let bytes: Bytes = Arc::new(bytes);
+                Ok(Opened { id: FileId { dev: stamp.dev, ino: stamp.ino }, bytes: Ok(bytes) })
+            }
+            // A loader can open a directory or a FIFO, and then fails to read or map it.
+            Err(Refusal::Kind(_)) => {
+                let meta = std::fs::metadata(path).map_err(|e| errno(&e))?;
+                let why = if meta.is_dir() { Errno::EISDIR } else { Errno::EINVAL };
+                Ok(Opened { id: FileId { dev: meta.dev(), ino: meta.ino() }, bytes: Err(why) })
+            }
+            Err(Refusal::Errno(n)) => Err(Errno(n)),
         }
-        if !meta.is_file() {
-            return Ok(Opened { id, bytes: Err(Errno::EINVAL) });
-        }
-        let bytes = std::fs::read(path).map_err(|e| errno(&e))?;
-        let bytes: Bytes = Arc::new(bytes);
-        Ok(Opened { id, bytes: Ok(bytes) })
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool, Errno> {

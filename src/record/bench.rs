@@ -239,7 +239,7 @@ impl BenchRecord {
             let mut record = summarise(&command.name, &command.argv, &command.path, role, &samples);
             if role == Role::Candidate {
                 let own: Vec<Option<u64>> = samples.iter().map(metric).collect();
-                record.vs_reference = versus(&reference, &own, setting.seed, delta);
+                record.vs_reference = versus_where_known(&reference, &own, setting.seed, delta);
             }
             record.failures = samples
                 .iter()
@@ -297,16 +297,26 @@ fn summarise(name: &str, argv: &[OsString], path: &std::path::Path, role: Role, 
     }
 }
 
-fn versus(reference: &[Option<u64>], candidate: &[Option<u64>], seed: u64, delta: f64) -> Option<VersusReference> {
-    // Rounds in which a side has no value make no pair.
+/// Compares one candidate; the p-value is not yet adjusted for others. Rounds in which a side has no value make no pair.
+fn versus_where_known(
+    reference: &[Option<u64>],
+    candidate: &[Option<u64>],
+    seed: u64,
+    delta: f64,
+) -> Option<VersusReference> {
     let pairs = reference.iter().zip(candidate).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
     let (reference, candidate): (Vec<u64>, Vec<u64>) = pairs.unzip();
-    let comparison = compare(&reference, &candidate, seed)?;
+    versus(&reference, &candidate, seed, delta)
+}
+
+/// Compares one candidate; the p-value is not yet adjusted for others.
+pub(super) fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
+    let comparison = compare(reference, candidate, seed)?;
     let verdict = decide(comparison.ratio, comparison.ratio_ci95, delta);
     let open = verdict == Verdict::NotDecided;
     Some(VersusReference {
         p_adjusted: comparison.p_value,
-        difference_ns: median_difference(&reference, &candidate)?,
+        difference_ns: median_difference(reference, candidate)?,
         verdict,
         rounds_needed: if open {
             rounds_to_decide(comparison.pairs, comparison.ratio, comparison.ratio_ci95, delta)

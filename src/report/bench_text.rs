@@ -89,10 +89,11 @@ fn table(r: &BenchRecord, style: Style) -> String {
 
 fn comparisons(r: &BenchRecord) -> String {
     let mut t = String::new();
+    let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
     let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
-        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r));
+        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta, span));
     }
     if !t.is_empty() {
         t.push('\n');
@@ -101,9 +102,8 @@ fn comparisons(r: &BenchRecord) -> String {
 }
 
 /// `B is slower than A: 1.42 times [1.40, 1.45], +0.31 ms at the median, p < 0.001`.
-pub fn compared(name: &str, reference: &str, v: &VersusReference, r: &BenchRecord) -> String {
-    let (c, delta) = (&v.comparison, r.delta);
-    let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
+pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, span: &str) -> String {
+    let c = &v.comparison;
     let said = match v.verdict {
         Verdict::Faster => format!("{name} is faster than {reference}"),
         Verdict::Slower => format!("{name} is slower than {reference}"),

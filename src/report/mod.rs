@@ -3,6 +3,9 @@
 pub mod bench_json;
 pub mod bench_text;
 pub mod closure_json;
+pub mod columns_json;
+pub mod columns_text;
+pub mod dots;
 pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
@@ -12,5 +15,6 @@ pub mod findings;
 pub mod macho_json;
 pub mod number;
 pub mod plot;
+pub mod stored_text;
 pub mod table;
 pub mod width;
