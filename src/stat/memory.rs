@@ -30,6 +30,9 @@ pub fn rank_autocorrelation(series: &[f64]) -> Option<f64> {
     autocorrelation(&ranks)
 }
 
+/// Longer memories are taken as this long: a series that only rises would otherwise cost the square of its length.
+const LONGEST: usize = 2_000;
+
 /// How many rounds one independent round is worth, for a median: 1 + 2 Σ ρ(k) of the series "above the median or
 /// not", at least 1. The sum runs over pairs of lags while a pair stays positive and does not grow (Geyer 1992, the
 /// initial monotone sequence): beyond that there is only noise.
@@ -40,7 +43,7 @@ pub fn correlation_time(series: &[f64]) -> f64 {
     let side = |x: &f64| f64::from(i8::from(*x > median) - i8::from(*x < median));
     let Some(centred) = Centred::of(series.iter().map(side)) else { return 1.0 };
     let (mut sum, mut last) = (0.0, f64::INFINITY);
-    for lag in (0..series.len() / 2).step_by(2) {
+    for lag in (0..(series.len() / 2).min(LONGEST)).step_by(2) {
         let pair = (centred.at(lag) + centred.at(lag + 1)).min(last);
         if pair <= 0.0 {
             break;
