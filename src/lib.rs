@@ -12,6 +12,7 @@
 //! | `sys` | everything that talks to the kernel: spawn, wait, clock, files, ptrace, perf events, host facts |
 //! | `stat` | quantiles, intervals, tests; pure, seeded |
 //! | `elf`, `macho` | bytes in, [`facts::LinkFacts`] out; pure. `elf::synth` writes small ELF files |
+//! | `script` | the first line of a script, as the kernel reads it |
 //! | `crosscheck` | the same header facts by a second, independent parser |
 //! | `loader` | search rules, closure, symbol lookup: what the loader must do |
 //! | `measure` | rounds, sampler, samples |
@@ -30,11 +31,13 @@ pub mod elf;
 pub mod error;
 pub mod facts;
 pub mod json;
+pub mod loader;
 pub mod macho;
 pub mod measure;
 pub mod output;
 pub mod record;
 pub mod report;
+pub mod script;
 pub mod stat;
 pub mod sys;
 pub mod trace;

@@ -130,7 +130,9 @@ fn unsafe_and_libc_stay_in_sys() {
             continue;
         }
         for (n, line) in code(&text).lines().enumerate() {
-            assert!(!line.contains("libc::"), "{file}:{}: libc outside sys", n + 1);
+            // A word of its own: `glibc::` is a module of the loader.
+            let libc = line.match_indices("libc::").any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric));
+            assert!(!libc, "{file}:{}: libc outside sys", n + 1);
             let bare = line.replace("unsafe_code", "");
             assert!(
                 !bare.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "unsafe"),

@@ -243,6 +243,47 @@ impl Classes {
     }
 }
 
+/// One type of each class that a file for a machine is written with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TypesToWrite {
+    pub(super) relative: u32,
+    pub(super) absolute: u32,
+    pub(super) glob_dat: u32,
+    pub(super) jump_slot: u32,
+    pub(super) copy: u32,
+    pub(super) irelative: u32,
+}
+
+/// The types to write for a machine and class; type 0 (none) where the machine has no such class or is not known.
+pub(super) fn types_to_write(machine: u16, is_64: bool) -> TypesToWrite {
+    let row = ROWS.iter().find(|row| row.machine.0 == machine);
+    let one = |pick: fn(&Row) -> Option<RelocationType>| row.and_then(pick).filter(|t| *t != NEVER).map_or(0, |t| t.0);
+    let mut types = TypesToWrite {
+        relative: one(|row| row.relative.first().copied()),
+        absolute: one(|row| row.absolute.first().copied()),
+        glob_dat: one(|row| if row.glob_dat == NEVER { row.absolute.first().copied() } else { Some(row.glob_dat) }),
+        jump_slot: one(|row| Some(row.jump_slot)),
+        copy: one(|row| Some(row.copy)),
+        irelative: one(|row| Some(row.irelative)),
+    };
+    match Machine(machine) {
+        EM_MIPS if is_64 => types.absolute = R_MIPS_REL32.0 | (R_MIPS_64.0 << 8),
+        EM_RISCV if is_64 => types.absolute = R_RISCV_64.0,
+        EM_LOONGARCH if is_64 => types.absolute = R_LARCH_64.0,
+        EM_SPARCV9 if is_64 => types.absolute = R_SPARC_64.0,
+        EM_X86_64 if !is_64 => types.absolute = R_X86_64_32.0,
+        _ => {}
+    }
+    if Machine(machine) == EM_MIPS {
+        types.relative = types.absolute;
+        types.glob_dat = types.absolute;
+    }
+    if matches!(Machine(machine), EM_RISCV | EM_LOONGARCH) {
+        types.glob_dat = types.absolute;
+    }
+    types
+}
+
 /// The machine in the field's common word; the byte order is part of the word where it is for compilers.
 pub fn arch_name(image: &Image) -> String {
     let big = image.endian() == Endian::Big;

@@ -11,6 +11,9 @@ use object::elf::{self, DynamicTag};
 use super::android::Packed;
 use super::image::Image;
 
+/// Packed records that are unpacked at most. They may take no bytes of the table each, and files may be sparse.
+const MOST_PACKED: u64 = 1 << 26;
+
 /// One relocation record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
@@ -299,7 +302,9 @@ impl<'a> Tables<'a> {
             let bytes = read_bytes(image, found, 1, "DT_ANDROID_RELA", &mut self.faults);
             self.android_only = true;
             self.table_bytes = self.table_bytes.saturating_add(bytes.len() as u64);
-            match Packed::new(bytes, image.bytes().len() as u64) {
+            // A record changes at least four bytes of the file.
+            let limit = (image.bytes().len() as u64 >> 2).min(MOST_PACKED);
+            match Packed::new(bytes, limit) {
                 Some(packed) => self.packed = Some((packed, has_addend)),
                 None => self.fault("DT_ANDROID_RELA has no APS2 header: bionic refuses the file"),
             }

@@ -15,6 +15,7 @@ use super::names;
 use super::opcodes::Symbols;
 use super::places::{Class, Places};
 use super::stream::Fault;
+use super::work;
 
 /// BIND_SPECIAL_DYLIB_WEAK_LOOKUP.
 const WEAK_LOOKUP: i32 = -3;
@@ -48,7 +49,8 @@ pub(super) fn fixups<'a>(
     let chained = DyldChainedFixups::parse(image.endian, tables).map_err(|e| e.to_string())?;
     let imports = imports(&chained, image.endian, tables.len() as u64, symbols)?;
     let segments = chained.segments(image.endian).map_err(|e| e.to_string())?;
-    let mut walk = Walk { image, imports: &imports, places, found, left: image.most_fixups() };
+    let most = image.most_fixups();
+    let mut walk = Walk { image, imports: &imports, places, found, left: most, pages_left: most };
     for segment in segments {
         walk.segment(&segment.map_err(|e| e.to_string())?)?;
     }
@@ -66,6 +68,7 @@ fn imports<'a>(
     let mut name_bytes = 0u64;
     for import in chained.imports(endian).map_err(|e| e.to_string())? {
         let import = import.map_err(|e| e.to_string())?;
+        work::count(import.name.len().saturating_add(1));
         name_bytes = name_bytes.saturating_add(import.name.len() as u64);
         if name_bytes > table_bytes.saturating_mul(NAME_BYTES_FACTOR) {
             return Err("the names of imports overlap".to_string());
@@ -83,6 +86,7 @@ struct Walk<'w, 'a> {
     places: &'w mut Places,
     found: &'w mut Chained,
     left: u64,
+    pages_left: u64,
 }
 
 /// Bytes of one pointer.
@@ -98,13 +102,19 @@ impl<'a> Walk<'_, 'a> {
         let endian = self.image.endian;
         let header = chain.header();
         let format = header.pointer_format.get(endian);
-        let name = names::pointer_format(format);
+        let name = names::pointer_format(format).ok_or_else(|| format!("unknown pointer format {}", format.0))?;
         if !self.found.formats.contains(&name) {
             self.found.formats.push(name);
         }
         let index = u64::from(chain.index());
         let segment = usize::try_from(index).ok().and_then(|i| self.image.segments.get(i));
         let segment = segment.ok_or_else(|| format!("there is no segment {index}"))?;
+        let pages = u64::from(header.page_count.get(endian));
+        if !matches!(header.page_size.get(endian), 0x1000 | 0x4000) {
+            return Err("pages are neither 4 KiB nor 16 KiB".to_string());
+        }
+        work::count(header.page_count.get(endian).into());
+        self.pages_left = self.pages_left.checked_sub(pages).ok_or("more pages than the image has")?;
         let highest = u64::from(header.max_valid_pointer.get(endian));
         let mut next_free = 0u64;
         // A preferred load address of 0 leaves targets as they are stored: only their size matters here.
@@ -240,11 +250,11 @@ mod tests {
             let words = [(0x10, 0x40 | step(8)), (0x18, bind_bit | 1 | step(24)), (0x30, auth_bit), (0x2008, bind_bit)];
             let tables = tables(number, 0x1000, &[0x10, 0xffff, 8], 3, 0);
             let found = walk(&data(&words), &tables);
-            assert_eq!(found.formats, [name]);
             if number == 99 {
-                assert!(found.result.is_err());
+                assert!(found.result.unwrap_err().contains("unknown pointer format"));
                 continue;
             }
+            assert_eq!(found.formats, [name]);
             assert_eq!(found.result, Ok(()), "{name}");
             // Without a signed kind, bit 63 of format 64 is the bind bit, and the word above has neither.
             let binds = if bind.is_some() { 2 } else { 0 };
@@ -287,7 +297,8 @@ mod tests {
         assert!(found.result.unwrap_err().contains("runs back"));
         // Out of the segment; an import that is not there; a count of pages that the table does not hold.
         assert!(walk(&data(&[]), &tables(2, 0x1000, &[0xfff8 & 0x7fff], 1, 0)).result.is_ok());
-        assert!(walk(&data(&[]), &tables(2, 0x7fff, &[0xffff, 0xffff, 0x7ff0], 3, 0)).result.is_err());
+        assert!(walk(&data(&[]), &tables(2, 0x4000, &[0xffff, 0xffff, 8], 3, 0)).result.is_err());
+        assert!(walk(&data(&[]), &tables(2, 0x7fff, &[0], 1, 0)).result.unwrap_err().contains("neither"));
         assert!(
             walk(&data(&[(0, 1 << 63 | 2)]), &tables(2, 0x1000, &[0], 1, 0)).result.unwrap_err().contains("import 2")
         );

@@ -10,6 +10,7 @@ use object::pod;
 use super::image::{Dysymtab, Image, Range, Section};
 use super::places::{Class, Places};
 use super::stream::Fault;
+use super::work;
 
 const ENTRY_BYTES: u64 = 8;
 
@@ -26,28 +27,32 @@ pub(super) struct Classic {
 /// A table extends past the end of the image, or an entry names no place; what came before is counted.
 pub(super) fn relocations(image: &Image<'_>, table: Dysymtab, places: &mut Places) -> Result<Classic, Fault> {
     let mut found = Classic::default();
+    let base = base(image);
     for ((offset, count), class) in
         [(table.local_relocations, Class::Rebase), (table.external_relocations, Class::Bind)]
     {
         let bytes = u64::from(count).saturating_mul(ENTRY_BYTES);
         let data =
             Range { offset: offset.into(), bytes }.data(image.data).ok_or("a table of relocations is cut off")?;
-        let (entries, _) = pod::slice_from_all_bytes::<macho::Relocation<Endianness>>(data)
-            .map(|entries| (entries, ()))
+        let entries = pod::slice_from_all_bytes::<macho::Relocation<Endianness>>(data)
             .map_err(|()| "a table of relocations is cut off")?;
         for entry in entries {
             let address = entry.r_word0.get(image.endian);
             // The top bit marks a scattered entry, whose address has 24 bits; 64-bit images have none.
             let scattered = !image.is_64 && address & macho::R_SCATTERED != 0;
             let offset = if scattered { address & 0x00ff_ffff } else { address };
-            place(image, places, u64::from(offset), class)?;
+            place(places, base.wrapping_add(offset.into()), class)?;
         }
         found.table_bytes = found.table_bytes.saturating_add(bytes);
     }
+    // Sections that share entries would make the work the product of both.
+    let mut left = image.most_fixups();
     for (kind, bound) in
         [(macho::S_NON_LAZY_SYMBOL_POINTERS, Class::Bind), (macho::S_LAZY_SYMBOL_POINTERS, Class::LazyBind)]
     {
         for section in image.sections_of(kind) {
+            let count = section.bytes.checked_div(image.pointer_size()).unwrap_or(0);
+            left = left.checked_sub(count).ok_or("more symbol pointers than the image has room for")?;
             let used = pointers(image, table, section, bound, places)?;
             found.table_bytes = found.table_bytes.saturating_add(used);
         }
@@ -55,20 +60,15 @@ pub(super) fn relocations(image: &Image<'_>, table: Dysymtab, places: &mut Place
     Ok(found)
 }
 
-/// Adds a place that is counted from the image's base: the first segment, or the first writable one where 32 bits
-/// from the first would not reach (x86-64).
-fn place(image: &Image<'_>, places: &mut Places, offset: u64, class: Class) -> Result<(), Fault> {
+/// What addresses of entries are counted from: the first segment, or the first writable one where 32 bits from the
+/// first would not reach (x86-64).
+fn base(image: &Image<'_>) -> u64 {
     let wide = image.is_64 && image.cpu_type == macho::CPU_TYPE_X86_64;
-    let base = image.segments.iter().find(|s| !wide || s.is_writable()).map_or(0, |s| s.vm_address);
-    address(image, places, base.wrapping_add(offset), class)
+    image.segments.iter().find(|s| !wide || s.is_writable()).map_or(0, |s| s.vm_address)
 }
 
-fn address(image: &Image<'_>, places: &mut Places, address: u64, class: Class) -> Result<(), Fault> {
-    let holds = |s: &super::image::Segment| address.checked_sub(s.vm_address).is_some_and(|at| at < s.vm_bytes);
-    let found = image.segments.iter().enumerate().find(|(_, s)| holds(s));
-    let (index, segment) = found.ok_or_else(|| format!("address {address:#x} lies in no segment"))?;
-    let offset = address.wrapping_sub(segment.vm_address);
-    places.add(index as u64, offset, class).map_err(|outside| outside.to_string())
+fn place(places: &mut Places, address: u64, class: Class) -> Result<(), Fault> {
+    places.add_at(address, class).map_err(|_| format!("address {address:#x} lies in no segment"))
 }
 
 /// Pointers of one section by its entries in the indirect symbol table; the bytes of those entries.
@@ -91,6 +91,7 @@ fn pointers(
     let data = range.data(image.data).ok_or("the indirect symbol table is cut off")?;
     let mut at = section.address;
     for word in data.chunks_exact(4) {
+        work::count(1);
         let word = word.first_chunk::<4>().copied().unwrap_or_default();
         let value = match image.endian {
             Endianness::Little => u32::from_le_bytes(word),
@@ -105,7 +106,7 @@ fn pointers(
             Some(bound)
         };
         if let Some(class) = class {
-            address(image, places, at, class)?;
+            place(places, at, class)?;
         }
         at = at.wrapping_add(width);
     }

@@ -8,7 +8,7 @@ use object::Endianness;
 use object::macho::{self, CpuSubtype, CpuType, FileFlags, FileType, SectionType};
 use object::read::macho::{LoadCommandData, LoadCommandVariant, MachHeader, Section as _, Segment as _};
 
-use super::names;
+use super::{names, work};
 use crate::error::{Error, Result};
 use crate::facts::macho::{MachoDylib, MachoEncryption, MachoPlatform};
 
@@ -202,6 +202,7 @@ fn read<'a, M: MachHeader<Endian = Endianness>>(data: &'a [u8]) -> Result<Image<
     };
     let mut number = 0u64;
     loop {
+        work::count(1);
         match commands.next() {
             Ok(Some(command)) => {
                 if take::<M>(&mut image, command).is_err() {
@@ -346,6 +347,7 @@ fn take_segment<M: MachHeader<Endian = Endianness>>(
     }
     image.segments.push(taken);
     for section in segment.sections(e, section_data)? {
+        work::count(1);
         image.sections.push(Section {
             name: name16(section.name()),
             kind: section.section_type(e),

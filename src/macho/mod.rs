@@ -14,7 +14,6 @@
 //! | `exports` | the trie of exported symbols |
 //! | `signature` | what the code signature says |
 //! | `slice` | all of it as [`LinkFacts`] of one image |
-//! | `rpath`, `closure` | `@rpath`, `@loader_path`, `@executable_path`; every library that dyld will map |
 //!
 //! The parsing is object's where it serves. Its weak spots are guarded here: repeat counts in opcode streams are
 //! bounded by the file's size, fixup chains must advance, the trie is walked node by node, and a bind stream of the
@@ -32,6 +31,9 @@ mod classic;
 mod exports;
 mod fixups;
 mod image;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects)]
+mod mutation;
 mod names;
 mod opcodes;
 mod places;
@@ -42,6 +44,7 @@ mod stream;
 #[allow(clippy::arithmetic_side_effects)]
 mod testing;
 mod universal;
+mod work;
 
 pub use universal::is_java_class;
 

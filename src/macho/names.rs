@@ -128,8 +128,8 @@ pub(super) fn version(packed: u32) -> String {
     if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
 }
 
-/// Word for a chained pointer format: the constant's name in small letters.
-pub(super) fn pointer_format(format: macho::DyldChainedPtrFormat) -> String {
+/// Word for a chained pointer format, where it is known: the constant's name in small letters.
+pub(super) fn pointer_format(format: macho::DyldChainedPtrFormat) -> Option<String> {
     let name = match format {
         macho::DYLD_CHAINED_PTR_ARM64E => "arm64e",
         macho::DYLD_CHAINED_PTR_64 => "64",
@@ -145,7 +145,7 @@ pub(super) fn pointer_format(format: macho::DyldChainedPtrFormat) -> String {
         macho::DYLD_CHAINED_PTR_ARM64E_USERLAND24 => "arm64e_userland24",
         macho::DYLD_CHAINED_PTR_ARM64E_SHARED_CACHE => "arm64e_shared_cache",
         macho::DYLD_CHAINED_PTR_ARM64E_SEGMENTED => "arm64e_segmented",
-        _ => return format!("format {}", format.0),
+        _ => return None,
     };
-    name.to_string()
+    Some(name.to_string())
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use object::macho;
 
 use super::image::Image;
+use super::work;
 
 /// What a fixup does, for the counts by segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub(super) struct Places {
     pages: Pages,
     pointer_size: u64,
     outside_writable: bool,
+    /// Where each segment starts in memory, sorted, with its index.
+    starts: Vec<(u64, usize)>,
 }
 
 /// Why a place cannot be one.
@@ -75,7 +78,10 @@ impl Places {
             .sections_of(macho::S_NON_LAZY_SYMBOL_POINTERS)
             .map(|s| s.address..s.address.saturating_add(s.bytes))
             .collect();
+        let mut starts: Vec<(u64, usize)> = spans.iter().enumerate().map(|(i, s)| (s.address, i)).collect();
+        starts.sort_unstable();
         Places {
+            starts,
             counts: vec![Counts::default(); spans.len()],
             spans,
             tables: joined(tables),
@@ -90,6 +96,7 @@ impl Places {
     /// # Errors
     /// There is no such place.
     pub(super) fn add(&mut self, index: u64, offset: u64, class: Class) -> Result<(), Outside> {
+        work::count(1);
         let missing = Outside::Segment(index);
         let at = usize::try_from(index).map_err(|_| missing)?;
         let span = self.spans.get(at).ok_or(missing)?;
@@ -114,6 +121,17 @@ impl Places {
             self.pages.add(address.saturating_add(self.pointer_size).saturating_sub(1));
         }
         Ok(())
+    }
+
+    /// Notes one fixup at an address of the image.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub(super) fn add_at(&mut self, address: u64, class: Class) -> Result<(), Outside> {
+        let after = self.starts.partition_point(|(start, _)| *start <= address);
+        let found = after.checked_sub(1).and_then(|i| self.starts.get(i)).copied();
+        let (start, index) = found.ok_or(Outside::Bytes(address))?;
+        self.add(index as u64, address.saturating_sub(start), class)
     }
 
     /// The counts by segment.

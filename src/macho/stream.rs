@@ -1,5 +1,7 @@
 //! Bytes read in order: numbers of seven bits a byte, and names with a NUL behind them.
 
+use super::work;
+
 /// Why something could not be read to its end; a phrase for behind a colon.
 pub(super) type Fault = String;
 
@@ -29,6 +31,7 @@ impl<'a> Stream<'a> {
     /// The next byte, or none at the end.
     pub(super) fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
+        work::count(1);
         self.at = self.at.saturating_add(1);
         Some(byte)
     }
@@ -59,6 +62,7 @@ impl<'a> Stream<'a> {
     pub(super) fn name(&mut self) -> Result<&'a [u8], Fault> {
         let rest = self.bytes.get(self.at..).unwrap_or(&[]);
         let length = rest.iter().position(|b| *b == 0).ok_or("a symbol name is cut off")?;
+        work::count(length);
         self.at = self.at.saturating_add(length).saturating_add(1);
         Ok(rest.get(..length).unwrap_or(&[]))
     }

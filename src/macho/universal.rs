@@ -38,6 +38,8 @@ pub(super) struct Entry {
     pub hidden: bool,
     /// Place in the table.
     pub index: usize,
+    /// It begins inside another slice.
+    pub overlaps: bool,
     /// Contradictions, each with what the loader will do.
     pub warnings: Vec<String>,
 }
@@ -94,6 +96,7 @@ impl Entry {
             align: arch.align(),
             hidden,
             index,
+            overlaps: false,
             warnings: Vec::new(),
         }
     }
@@ -110,8 +113,12 @@ impl Entry {
     /// The bytes of its image.
     ///
     /// # Errors
-    /// They lie past the end of the file, or are not an image.
+    /// They lie past the end of the file, inside another slice (each byte is read once, however many slices claim
+    /// it), or are not an image.
     pub(super) fn image<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        if self.overlaps {
+            return Err(Error::new("the slice overlaps another"));
+        }
         let range = usize::try_from(self.offset).ok().zip(usize::try_from(self.end()).ok());
         let slice = range
             .and_then(|(start, end)| bytes.get(start..end))
@@ -184,20 +191,19 @@ fn warn(entries: &mut [Entry], bytes: &[u8]) {
     let mut order: Vec<(u64, u64, usize)> = entries.iter().enumerate().map(|(i, e)| (e.offset, e.end(), i)).collect();
     order.sort_unstable();
     let mut reached = 0u64;
-    let mut overlapping = vec![false; entries.len()];
     for (offset, end, index) in order {
-        if let (true, Some(flag)) = (offset < reached, overlapping.get_mut(index)) {
-            *flag = true;
+        if let (true, Some(entry)) = (offset < reached, entries.get_mut(index)) {
+            entry.overlaps = true;
         }
         reached = reached.max(end);
     }
     let mut seen = std::collections::HashSet::new();
-    for (entry, overlaps) in entries.iter_mut().zip(overlapping) {
+    for entry in entries.iter_mut() {
         let mut say = |text: &str| entry.warnings.push(format!("{text}: dyld refuses the file"));
         if too_many && entry.index == 0 {
             say("more than 16 slices");
         }
-        if overlaps {
+        if entry.overlaps {
             say("this slice overlaps another");
         }
         if !seen.insert((entry.cpu_type.0, entry.cpu_subtype.0)) {

@@ -2,7 +2,19 @@
 
 pub mod bench_json;
 pub mod bench_text;
+pub mod closure_json;
+pub mod columns_json;
+pub mod columns_text;
+pub mod dots;
+pub mod explain;
+pub mod explain_json;
+pub mod explain_text;
+pub mod export;
+pub mod facts_json;
+pub mod findings;
+pub mod macho_json;
 pub mod number;
 pub mod plot;
+pub mod stored_text;
 pub mod table;
 pub mod width;

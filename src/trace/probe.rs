@@ -136,7 +136,7 @@ impl Census {
 /// # Errors
 /// [`NotTraced`]. Where tracing is denied, [`crate::trace::sampled::threads`] still gives a lower bound for threads.
 pub fn census(tracer: &Tracer, program: &Program, timeout_ns: Option<u64>) -> Result<Census, NotTraced> {
-    let recording = tracer.record(program, Watch::All, &mut Locator::default(), timeout_ns, &mut || ())?;
+    let recording = tracer.record(program, Watch::Calls, &mut Locator::default(), timeout_ns, &mut || ())?;
     Ok(count(&recording))
 }
 

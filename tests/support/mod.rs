@@ -1,5 +1,6 @@
 //! What integration tests share: the binary under test, and the rule for tools that a machine may lack.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(clippy::expect_used, clippy::print_stderr, reason = "tests end in panics and say what they skip")]
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -39,7 +39,9 @@ pub enum Watch {
     Marks,
     /// Those, and the loader's system calls from exec until all objects are relocated: enough for phases.
     Loader,
-    /// All system calls, in every thread and child, and each object's constructors.
+    /// All system calls, in every thread and child.
+    Calls,
+    /// Those, and each object's constructors.
     All,
 }
 
@@ -84,7 +86,7 @@ impl Tracer {
         traced.seize().map_err(|e| NotTraced::Denied(format!("ptrace: {}", Error::from(e))))?;
         let perf = match watch {
             Watch::Marks => Some(records::open(traced.pid(), &[])?),
-            Watch::Loader | Watch::All => None,
+            Watch::Loader | Watch::Calls | Watch::All => None,
         };
         before();
         traced.release().context(|| "cannot start a traced command")?;
@@ -275,7 +277,7 @@ impl<'a> Session<'a> {
     }
 
     fn usual_resume(&self) -> Resume {
-        let all = self.started && self.watch == Watch::All;
+        let all = self.started && matches!(self.watch, Watch::Calls | Watch::All);
         if all || self.loading { Resume::ToSyscall } else { Resume::Continue }
     }
 

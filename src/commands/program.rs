@@ -1,0 +1,70 @@
+//! The files of a program: the script chain, then the file that is loaded, and its closure in the environment that
+//! the command will get.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::facts::{Fact, Format, LinkFacts};
+use crate::loader::{self, Closure};
+use crate::{elf, script};
+
+/// Facts of `path` and, where it is a script, of the interpreters that the kernel goes through, the last one being the
+/// program that runs.
+///
+/// # Errors
+/// Where a file cannot be read or is of no known format.
+pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
+    let mut files: Vec<LinkFacts> = Vec::new();
+    let mut next = path.to_path_buf();
+    while files.len() <= script::MOST_HOPS + 1 {
+        let facts = one(&next)?;
+        let interpreter = match (&facts.interp, facts.format) {
+            (Fact::Value(interp), Format::Script) => Some(interp.clone()),
+            _ => None,
+        };
+        files.push(facts);
+        match interpreter {
+            Some(interp) => next = interp,
+            None => return Ok(files),
+        }
+    }
+    Err(Error::new("too many scripts in a row: Linux gives up with ELOOP").context(path.to_string_lossy()))
+}
+
+/// Facts of one file.
+///
+/// # Errors
+/// As [`chain`].
+pub fn one(path: &Path) -> Result<LinkFacts> {
+    let bytes = std::fs::read(path).context(|| path.to_string_lossy())?;
+    let facts =
+        if script::is_script(&bytes) { script::link_facts(path, &bytes) } else { elf::link_facts(path, &bytes) };
+    facts.context(|| path.to_string_lossy())
+}
+
+/// What the loader of `program` will map and do in the environment `env`, started from `cwd`.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>) -> Result<Closure> {
+    let var = |name: &str| env.iter().find(|(n, _)| n == OsStr::new(name)).map(|(_, v)| v.clone().into_vec());
+    let cwd = match cwd {
+        Some(dir) => std::path::absolute(dir).context(|| dir.to_string_lossy())?,
+        None => std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+    };
+    let options = loader::Options {
+        library_path: var("LD_LIBRARY_PATH"),
+        preload: var("LD_PRELOAD"),
+        bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
+        cwd,
+        ..loader::Options::default()
+    };
+    loader::closure(program, &options, &loader::host::Host)
+}
+
+/// A name from a file, for messages.
+pub fn shown(name: &[u8]) -> String {
+    OsStr::from_bytes(name).to_string_lossy().into_owned()
+}

@@ -1,0 +1,218 @@
+//! From the objects of a process to its load work: look-ups, where they end, and sums.
+
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::binary::Binary;
+use super::hash::Hashed;
+use super::identity::{Flavour, Identity};
+use super::lookup::{Space, Walk, Wanted};
+use super::own::{self, OwnTerm, Process, VdsoStrings};
+use super::search::{Options, Search};
+use super::symbols::{Request, Symbols, TypeClass};
+use super::{Binding, Costly, Unresolved};
+
+/// Chain entries that may be walked in one closure. The largest real programs need some hundred thousand; a hostile hash
+/// table could ask for the square of its size.
+const MOST_STEPS: u64 = 1 << 32;
+
+/// Look-ups of one object.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) lookups: u64,
+    pub(super) cached: u64,
+    pub(super) probes: u64,
+}
+
+/// All look-ups of a process.
+#[derive(Default)]
+pub(super) struct Lookups {
+    /// By index in the search's `loaded`.
+    pub(super) by_object: Vec<Counted>,
+    pub(super) own: Vec<OwnTerm>,
+    pub(super) unresolved: Vec<Unresolved>,
+    pub(super) costly: Vec<Costly>,
+    pub(super) bindings: Vec<Binding>,
+    pub(super) gave_up: bool,
+}
+
+/// Everything that the walk through the requests carries along.
+struct Counter<'a> {
+    space: Space<'a>,
+    binaries: Vec<Option<&'a Binary>>,
+    is_musl: bool,
+    options: &'a Options,
+    libc: Option<usize>,
+    vdso: Option<VdsoStrings>,
+    vdso_ifuncs: u64,
+    steps: u64,
+    heap: BinaryHeap<Reverse<(u64, usize, u32)>>,
+    out: Lookups,
+}
+
+/// Looks up everything that the relocations of a process ask for at start.
+pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> Option<Lookups> {
+    let binaries: Vec<Option<&Binary>> =
+        search.loaded.iter().map(|o| o.file.as_ref().and_then(|f| f.binary(&o.path).ok())).collect();
+    let objects: Vec<Option<&Symbols>> = binaries.iter().map(|b| b.map(Binary::symbols)).collect();
+    if objects.iter().flatten().any(|s| !s.is_modelled) {
+        return None;
+    }
+    let is_libc = |i: &usize| {
+        let binary = binaries.get(*i).copied().flatten();
+        binary.is_some_and(|b| b.soname.as_deref().is_some_and(|s| s.starts_with(b"libc.so.6")))
+    };
+    let libc = search.scope.iter().copied().find(is_libc);
+    let mut counter = Counter {
+        space: Space { objects, global: search.scope.clone(), executable: 0 },
+        binaries,
+        is_musl: identity.flavour == Flavour::Musl,
+        options,
+        libc,
+        vdso: None,
+        vdso_ifuncs: 0,
+        steps: 0,
+        heap: BinaryHeap::new(),
+        out: Lookups { by_object: vec![Counted::default(); search.loaded.len()], ..Lookups::default() },
+    };
+    let loader = search.interpreter.unwrap_or(usize::MAX);
+    for index in search.scope.iter().copied() {
+        counter.object(index, index == loader);
+    }
+    let mut out = std::mem::take(&mut counter.out);
+    let process = Process {
+        space: &counter.space,
+        identity,
+        loader,
+        loader_in_scope: search.scope.contains(&loader),
+        libc,
+        vdso_ifuncs: counter.vdso_ifuncs,
+        bind_now: options.bind_now,
+    };
+    out.own = if counter.is_musl { own::musl(&process) } else { own::glibc(&process) };
+    out.costly = counter.costly();
+    Some(out)
+}
+
+impl<'a> Counter<'a> {
+    fn symbols(&self, index: usize) -> Option<&'a Symbols> {
+        self.space.objects.get(index).copied().flatten()
+    }
+
+    /// The look-ups of one object. ld.so relocates itself again with all binding done.
+    fn object(&mut self, index: usize, is_loader: bool) {
+        let Some(symbols) = self.symbols(index) else { return };
+        let now = self.is_musl || is_loader || symbols.bind_now || self.options.bind_now;
+        let plt = if now { &symbols.plt } else { &symbols.plt_lazy };
+        let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0 && !self.is_musl);
+        let first = first.map(|_| index);
+        let mut counted = Counted::default();
+        for request in symbols.eager.list.iter().chain(&plt.list) {
+            let walk = self.walk(symbols, request, first);
+            let times = if self.is_musl { u64::from(request.uses) } else { 1 };
+            counted.lookups = counted.lookups.saturating_add(times);
+            counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
+            self.note(index, symbols, request, &walk);
+        }
+        if !self.is_musl {
+            counted.cached = symbols.eager.cached.saturating_add(plt.cached);
+        }
+        if let Some(slot) = self.out.by_object.get_mut(index) {
+            *slot = counted;
+        }
+    }
+
+    fn walk(&mut self, symbols: &Symbols, request: &Request, first: Option<usize>) -> Walk {
+        if self.steps > MOST_STEPS {
+            self.out.gave_up = true;
+            return Walk::default();
+        }
+        let name = Hashed::new(symbols.name_of(request), request.gnu);
+        if self.is_musl {
+            return self.space.musl(Wanted { name, version: None, class: request.class });
+        }
+        let wanted = Wanted { name, version: symbols.version_of(request), class: request.class };
+        let mut walk = self.space.glibc(wanted, first);
+        // A protected reference to data: once more as for a PLT slot, to see whether another definition comes first.
+        if request.protected && request.class != TypeClass::Plt && walk.found.is_some() {
+            let again = self.space.glibc(Wanted { class: TypeClass::Plt, ..wanted }, first);
+            walk.add_cost(&again);
+        }
+        self.steps = self.steps.saturating_add(walk.chain);
+        walk
+    }
+
+    /// Keeps what reports want of a look-up.
+    fn note(&mut self, index: usize, symbols: &Symbols, request: &Request, walk: &Walk) {
+        match walk.found {
+            Some((owner, symbol)) if Some(owner) == self.libc => {
+                self.note_vdso(owner, symbol, symbols.name_of(request), request.uses);
+            }
+            Some(_) => {}
+            None if !request.weak => self.out.unresolved.push(Unresolved {
+                object: index,
+                symbol: symbols.name_of(request).to_vec(),
+                version: symbols.version_of(request).map(|v| v.name.clone()),
+            }),
+            None => {}
+        }
+        if self.options.bindings {
+            self.out.bindings.push(Binding {
+                object: index,
+                symbol: symbols.name_of(request).to_vec(),
+                version: symbols.version_of(request).map(|v| v.name.clone()),
+                bound_to: walk.found.map(|(owner, _)| owner),
+                probes: walk.probes,
+                relocations: request.uses,
+            });
+        }
+        if self.options.costly > 0 {
+            self.heap.push(Reverse((cost(walk), index, request.symbol)));
+            if self.heap.len() > self.options.costly {
+                self.heap.pop();
+            }
+        }
+    }
+
+    fn note_vdso(&mut self, libc: usize, symbol: u32, name: &[u8], uses: u32) {
+        if !name.ends_with(b"time") && !name.ends_with(b"timeofday") {
+            return;
+        }
+        let Some(symbols) = self.symbols(libc) else { return };
+        let strings = *self.vdso.get_or_insert_with(|| VdsoStrings::of(symbols));
+        if own::asks_vdso(symbols, symbol, name, &strings) {
+            self.vdso_ifuncs = self.vdso_ifuncs.saturating_add(u64::from(uses));
+        }
+    }
+
+    /// The most expensive look-ups, dearest first.
+    fn costly(&mut self) -> Vec<Costly> {
+        let kept = std::mem::take(&mut self.heap).into_sorted_vec();
+        let mut out = Vec::new();
+        for Reverse((_, index, symbol)) in kept {
+            let Some(symbols) = self.symbols(index) else { continue };
+            let mut requests = symbols.eager.list.iter().chain(&symbols.plt.list);
+            let Some(request) = requests.find(|r| r.symbol == symbol) else { continue };
+            let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0);
+            let walk = self.walk(symbols, request, first.map(|_| index));
+            out.push(Costly {
+                object: index,
+                symbol: symbols.name_of(request).to_vec(),
+                version: symbols.version_of(request).map(|v| v.name.clone()),
+                bound_to: walk.found.map(|(owner, _)| owner),
+                probes: walk.probes,
+                false_hits: walk.false_hits,
+                chain: walk.chain,
+            });
+        }
+        out
+    }
+}
+
+/// Cost of a look-up in the units of one probe that the bloom filter ends: an object whose filter passes costs some
+/// memory accesses more, each chain entry one.
+fn cost(walk: &Walk) -> u64 {
+    walk.probes.saturating_add(walk.false_hits.saturating_mul(4)).saturating_add(walk.chain)
+}

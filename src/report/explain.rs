@@ -1,0 +1,32 @@
+//! What `explain` found about one program, before it becomes text or JSON.
+
+use crate::facts::LinkFacts;
+use crate::loader::Closure;
+use crate::record::bench::BenchRecord;
+use crate::report::findings::Finding;
+use crate::trace::probe::Phases;
+
+/// Something that could not be had, with the reason.
+pub type Had<T> = Result<T, String>;
+
+/// One program, explained.
+#[derive(Debug)]
+pub struct Explained {
+    /// Files that the kernel goes through: the script and its interpreters, the program's own file last.
+    pub files: Vec<LinkFacts>,
+    /// What the loader maps and does.
+    pub closure: Had<Closure>,
+    /// What was measured.
+    pub bench: BenchRecord,
+    /// How a start divides.
+    pub phases: Had<Phases>,
+    /// What weighs, heaviest first.
+    pub findings: Vec<Finding>,
+}
+
+impl Explained {
+    /// The file that is loaded in the end: the program, or a script's last interpreter.
+    pub fn program(&self) -> Option<&LinkFacts> {
+        self.files.last()
+    }
+}

@@ -1,0 +1,58 @@
+//! The JSON of `explain`: `facts` as in `inspect`, `command` as in `bench`, `phases[]`, `findings[]`.
+
+use crate::json::Json;
+use crate::report::bench_json;
+use crate::report::closure_json;
+use crate::report::explain::Explained;
+use crate::report::facts_json;
+use crate::report::findings::Finding;
+use crate::trace::probe::Phases;
+
+/// The document of `explain --json`, schema `premain.explain/1`.
+pub fn document(e: &Explained) -> Json {
+    let mut facts = e.program().map_or(Json::Null, facts_json::file);
+    facts.push(
+        "closure",
+        match &e.closure {
+            Ok(c) => closure_json::closure(c),
+            Err(why) => Json::unreadable(why.as_str()),
+        },
+    );
+    let hops = e.files.split_last().map_or(&[][..], |(_, scripts)| scripts);
+    let command = e.bench.commands.first().map_or(Json::Null, |c| bench_json::command(&e.bench, c));
+    Json::object([
+        ("schema", "premain.explain/1".into()),
+        ("tool_version", env!("CARGO_PKG_VERSION").into()),
+        ("facts", facts),
+        ("scripts", Json::array(hops.iter().map(facts_json::file))),
+        ("command", command),
+        ("control", bench_json::command(&e.bench, &e.bench.control)),
+        ("noise", bench_json::noise(&e.bench)),
+        ("setting", bench_json::setting(&e.bench)),
+        (
+            "phases",
+            match &e.phases {
+                Ok(p) => phases(p),
+                Err(why) => Json::unreadable(why.as_str()),
+            },
+        ),
+        ("predicted", Json::Null),
+        ("findings", Json::array(e.findings.iter().map(finding))),
+        ("warnings", Json::array(e.bench.warnings.iter().map(String::as_str))),
+    ])
+}
+
+fn phases(p: &Phases) -> Json {
+    Json::array(p.phases.iter().map(|x| {
+        Json::object([("name", Json::from(x.name.name())), ("ns", x.ns.into()), ("median_ns", x.median_ns.into())])
+    }))
+}
+
+fn finding(f: &Finding) -> Json {
+    Json::object([
+        ("text", Json::from(f.text.as_str())),
+        ("kind", f.source.name().into()),
+        ("saving_ns", f.saving_ns.into()),
+        ("weight_ns", f.weight_ns.into()),
+    ])
+}
