@@ -38,6 +38,16 @@ static COMMANDS: &[Row<Options>] = &[
         o.setup.push(v.owned()?);
         Ok(())
     }),
+    Row::value(
+        "setup-round",
+        None,
+        "CMD",
+        "run before each round: a fresh directory for it, say",
+        |o: &mut Options, v| {
+            o.setup_round.push(v.owned()?);
+            Ok(())
+        },
+    ),
     Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
         o.prepare.push(v.owned()?);
         Ok(())

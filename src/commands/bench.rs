@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::Hooks;
+use super::hooks::{HookList, Hooks};
 use super::measuring::{Extras, MeasureOptions, Measured, measure_with, split_line};
 use super::{probing, program};
 use crate::error::{Context, Error, Exit, Result};
@@ -33,6 +33,8 @@ pub struct Options {
     pub env_for: Vec<(usize, OsString, OsString)>,
     /// Commands run once before each command's first start.
     pub setup: Vec<OsString>,
+    /// Commands run before each round.
+    pub setup_round: Vec<OsString>,
     /// Commands run before each start.
     pub prepare: Vec<OsString>,
     /// Commands run after each start.
@@ -82,6 +84,7 @@ impl Default for Options {
             reference: 1,
             env_for: Vec::new(),
             setup: Vec::new(),
+            setup_round: Vec::new(),
             prepare: Vec::new(),
             conclude: Vec::new(),
             cleanup: Vec::new(),
@@ -146,20 +149,21 @@ fn commands(options: &Options) -> Result<Vec<Command>> {
     Ok(commands)
 }
 
-fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<Vec<Command>> {
+fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<HookList> {
     if lines.len() > 1 && lines.len() != commands {
         let why =
             format!("give it once for all commands or once for each: {} times for {commands} commands", lines.len());
         return Err(Error::new(why).context(flag));
     }
     let make = |line: &OsString| split_line(line).and_then(|argv| options.measure.command(argv)).context(|| flag);
-    lines.iter().map(make).collect()
+    Ok(HookList::spread(lines.iter().map(make).collect::<Result<Vec<_>>>()?, commands))
 }
 
 fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let n = commands.len();
     let hooks = Hooks {
         setup: hook(options, "--setup", &options.setup, n)?,
+        setup_round: hook(options, "--setup-round", &options.setup_round, n)?,
         prepare: hook(options, "--prepare", &options.prepare, n)?,
         conclude: hook(options, "--conclude", &options.conclude, n)?,
         cleanup: hook(options, "--cleanup", &options.cleanup, n)?,
@@ -167,9 +171,9 @@ fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let expected_output = match &options.expect_output {
         Some(path) => {
             let bytes = std::fs::read(path).context(|| format!("--expect-output {}", path.display()))?;
-            Some((bytes.len() as u64, fnv1a(FNV_START, &bytes)))
+            vec![Some((bytes.len() as u64, fnv1a(FNV_START, &bytes))); n]
         }
-        None => None,
+        None => Vec::new(),
     };
     let evict = if options.cold { commands.iter().map(|c| files_of(options, c)).collect() } else { Vec::new() };
     Ok(Extras {
@@ -178,6 +182,7 @@ fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
         until_first_byte: options.until_first_byte,
         expected_output,
         reference: options.reference - 1,
+        ..Extras::default()
     })
 }
 

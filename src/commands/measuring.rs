@@ -174,6 +174,14 @@ impl MeasureOptions {
     pub fn command_with(&self, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let name = argv.first().context(|| "no command given")?;
         let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+        self.command_at(path, argv, own_env)
+    }
+
+    /// The same for the file at `path`, whatever the command calls itself.
+    ///
+    /// # Errors
+    /// As [`MeasureOptions::command`], but that the file is not tried.
+    pub fn command_at(&self, path: PathBuf, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let mut env = self.environment();
         set_variables(&mut env, own_env);
         let mut program = Program::new(&path, &argv, &env)?;
@@ -233,10 +241,14 @@ pub struct Extras {
     pub evict: Vec<Vec<PathBuf>>,
     /// End each start at its first byte of output.
     pub until_first_byte: bool,
-    /// Bytes and hash that every start's standard output must have.
-    pub expected_output: Option<(u64, u64)>,
+    /// Which ends are accepted, by command; empty: as [`MeasureOptions::accepted`] says.
+    pub accepted: Vec<Accepted>,
+    /// Bytes and hash that every start's standard output must have, by command; empty: whatever it writes.
+    pub expected_output: Vec<Option<(u64, u64)>>,
     /// Which command the others are compared with.
     pub reference: usize,
+    /// For each command which one it is compared with; empty: all with `reference`.
+    pub references: Vec<usize>,
 }
 
 /// Measures `commands` interleaved with the control.
@@ -287,7 +299,7 @@ pub fn measure_with(
         evict: extras.evict.clone(),
     };
     let mut log = Log::new()?;
-    let accept = |arm: usize, s: &Sample| accept(options, extras, arm < commands.len(), s);
+    let accept = |arm: usize, s: &Sample| accept(options, extras, (arm < commands.len()).then_some(arm), s);
     hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
     let ran = {
         let mut progress = progress_line(plan.rounds, output);
@@ -304,19 +316,22 @@ pub fn measure_with(
     Ok(measured)
 }
 
-/// Is this end of a start as it should be?
-fn accept(options: &MeasureOptions, extras: &Extras, is_command: bool, s: &Sample) -> Result<(), String> {
-    // The control always has to do its one thing. A start that we ended ourselves ended well.
-    let takes = |a: &Accepted| a.takes(s.status) || s.ended_at_first_byte;
-    if !(if is_command { takes(&options.accepted) } else { s.status.is_success() }) {
+/// Is this end of a start as it should be? `command` is none for the control, which always has to do its one thing.
+fn accept(options: &MeasureOptions, extras: &Extras, command: Option<usize>, s: &Sample) -> Result<(), String> {
+    let Some(command) = command else {
+        return if s.status.is_success() { Ok(()) } else { Err(s.status.to_string()) };
+    };
+    // A start that we ended ourselves ended well.
+    let accepted = extras.accepted.get(command).unwrap_or(&options.accepted);
+    if !accepted.takes(s.status) && !s.ended_at_first_byte {
         return Err(s.status.to_string());
     }
-    if extras.until_first_byte && is_command && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
+    if extras.until_first_byte && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
         return Err("ended without a byte of output (--until first-byte)".to_string());
     }
-    match extras.expected_output.filter(|_| is_command) {
-        Some(expected) if expected != (s.stdout_bytes, s.stdout_hash) => {
-            Err("standard output is not what --expect-output holds".to_string())
+    match extras.expected_output.get(command) {
+        Some(Some(expected)) if *expected != (s.stdout_bytes, s.stdout_hash) => {
+            Err("standard output is not what was expected".to_string())
         }
         _ => Ok(()),
     }
@@ -384,6 +399,7 @@ fn finish(options: &MeasureOptions, commands: &[Command], made: &Made<'_>, ran: 
         busy_retries: made.sampler.inner.busy_retries,
         until_first_byte: made.extras.until_first_byte,
         reference: made.extras.reference,
+        references: made.extras.references.clone(),
         delta: options.delta,
         evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
     };
