@@ -22,8 +22,14 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Uses within a layer that are meant: (user, used).
-const SIBLINGS: &[(&str, &str)] =
-    &[("json", "error"), ("output", "error"), ("digest", "error"), ("crosscheck", "loader"), ("trace", "model"), ("model", "trace")];
+const SIBLINGS: &[(&str, &str)] = &[
+    ("json", "error"),
+    ("output", "error"),
+    ("digest", "error"),
+    ("crosscheck", "loader"),
+    ("trace", "model"),
+    ("model", "trace"),
+];
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

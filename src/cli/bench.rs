@@ -141,6 +141,20 @@ static OUTPUT: &[Row<Options>] = &[
             Ok(())
         },
     ),
+    Row::value("save-baseline", None, "FILE", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
+        o.save_baseline = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value(
+        "keep-binaries",
+        None,
+        "DIR",
+        "keep copies of the programs for that baseline in DIR",
+        |o: &mut Options, v| {
+            o.keep_binaries = Some(v.owned()?.into());
+            Ok(())
+        },
+    ),
     Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
         o.exports.push((Export::Csv, v.owned()?.into()));
         Ok(())

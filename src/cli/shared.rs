@@ -32,9 +32,13 @@ static COMMON_ROWS: &[Row<Common>] = &[
 ];
 
 /// Flags of every verb that starts programs.
-pub static MEASURE: Groups<MeasureOptions> = &[("measuring", MEASURE_ROWS), ("commands", COMMAND_ROWS)];
+pub static MEASURE: Groups<MeasureOptions> =
+    &[("measuring", ROUND_ROWS), ("measuring", START_ROWS), ("commands", COMMAND_ROWS)];
 
-static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
+/// Those that say how many rounds are made and how they are judged, for verbs whose commands come from a file.
+pub static ROUNDS: Groups<MeasureOptions> = &[("measuring", ROUND_ROWS)];
+
+static ROUND_ROWS: &[Row<MeasureOptions>] = &[
     Row::value("warmup", Some('w'), "N", "rounds that are made and thrown away first (default 3)", |o, v| {
         o.warmup = v.whole(0)?;
         Ok(())
@@ -61,30 +65,6 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
         o.budget_ns = Some(v.duration()?);
         Ok(())
     }),
-    Row::value(
-        "ignore-failure",
-        Some('i'),
-        "CODES",
-        "accept commands that fail: all, or only these exit codes (-i=1,2)",
-        |o: &mut MeasureOptions, v| {
-            o.accepted = match v.0 {
-                None => Accepted::Any,
-                Some(_) => Accepted::parse(v.text()?)?,
-            };
-            Ok(())
-        },
-    )
-    .optional(),
-    Row::choice(
-        "spawn",
-        &["fork", "vfork"],
-        "METHOD",
-        "fork (default: fork, exec, wait4) or vfork (CLONE_VM|CLONE_VFORK)",
-        |o, v| {
-            o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
-            Ok(())
-        },
-    ),
     Row::value(
         "timeout",
         None,
@@ -117,6 +97,33 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
         "smallest difference to call: 2% or 0.02 (default: 2%, or twice the noise)",
         |o, v| {
             o.delta = Some(v.share()?);
+            Ok(())
+        },
+    ),
+];
+
+static START_ROWS: &[Row<MeasureOptions>] = &[
+    Row::value(
+        "ignore-failure",
+        Some('i'),
+        "CODES",
+        "accept commands that fail: all, or only these exit codes (-i=1,2)",
+        |o: &mut MeasureOptions, v| {
+            o.accepted = match v.0 {
+                None => Accepted::Any,
+                Some(_) => Accepted::parse(v.text()?)?,
+            };
+            Ok(())
+        },
+    )
+    .optional(),
+    Row::choice(
+        "spawn",
+        &["fork", "vfork"],
+        "METHOD",
+        "fork (default: fork, exec, wait4) or vfork (CLONE_VM|CLONE_VFORK)",
+        |o, v| {
+            o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
             Ok(())
         },
     ),

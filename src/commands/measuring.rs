@@ -45,6 +45,30 @@ impl Accepted {
         codes.map(Accepted::Codes).map_err(|_| "expected exit codes such as 1,2".to_string())
     }
 
+    /// The same in words that [`Accepted::from_words`] reads: `0`, `any`, `0,1`, `=2`.
+    pub fn words(&self) -> String {
+        match self {
+            Accepted::Success => "0".to_string(),
+            Accepted::Any => "any".to_string(),
+            Accepted::Exactly(code) => format!("={code}"),
+            Accepted::Codes(codes) => codes.iter().fold("0".to_string(), |t, c| format!("{t},{c}")),
+        }
+    }
+
+    /// Reads what [`Accepted::words`] wrote.
+    ///
+    /// # Errors
+    /// Where it is nothing of the kind.
+    pub fn from_words(text: &str) -> Result<Accepted, String> {
+        let code = |t: &str| t.parse::<u8>().map(i32::from).map_err(|_| format!("'{text}' is no exit code"));
+        match text.strip_prefix('=') {
+            Some(only) => code(only).map(Accepted::Exactly),
+            None if text == "any" => Ok(Accepted::Any),
+            None if text == "0" => Ok(Accepted::Success),
+            None => Accepted::parse(text),
+        }
+    }
+
     /// True where such an end counts as a start that went well.
     pub fn takes(&self, status: WaitStatus) -> bool {
         match self {

@@ -51,7 +51,7 @@ const SECOND: f64 = 1e9;
 pub fn stored_runs(document: &Json, metric: &str) -> Result<StoredRuns> {
     let schema = document.get("schema").and_then(Json::as_str);
     match (schema, document.get("commands"), document.get("results")) {
-        (Some("premain.bench/1"), Some(commands), _) => premain(document, commands, metric),
+        (Some("premain.bench/1" | "premain.baseline/1"), Some(commands), _) => premain(document, commands, metric),
         (Some(other), ..) if other.starts_with("premain.") => {
             Err(Error::new(format!("holds no samples of a bench: its schema is {other}")))
         }
@@ -66,12 +66,22 @@ fn premain(document: &Json, commands: &Json, metric: &str) -> Result<StoredRuns>
         let run = premain_run(command, metric)?;
         runs.push(run.ok_or_else(|| Error::new("has summaries and no samples: write it with --export-json"))?);
     }
-    let control = match document.get("control") {
-        Some(control) => premain_run(control, metric)?,
-        None => None,
-    };
+    let control = control_run(document, metric)?;
     let delta = document.get("setting").and_then(|s| s.get("delta")).and_then(Json::as_f64);
     some_runs(StoredRuns { writer: Writer::Premain, runs, control, metric: metric.to_string(), delta })
+}
+
+/// The control's first start of each round: in `control_samples`, or in `control` itself.
+fn control_run(document: &Json, metric: &str) -> Result<Option<StoredRun>> {
+    let columns = document.get("control_samples").and_then(Json::as_array).and_then(|arms| arms.first());
+    match (columns, document.get("control")) {
+        (Some(columns), _) => {
+            let control = Json::object([("name", Json::from("control")), ("samples", columns.clone())]);
+            premain_run(&control, metric)
+        }
+        (None, Some(control)) => premain_run(control, metric),
+        (None, None) => Ok(None),
+    }
 }
 
 /// `None` where the command has no samples.

@@ -1,7 +1,11 @@
 //! What people read: records as text, tables and plots, and as JSON.
 
+pub mod baseline_json;
 pub mod bench_json;
 pub mod bench_text;
+pub mod check_json;
+pub mod check_text;
+pub mod ci;
 pub mod closure_json;
 pub mod columns_json;
 pub mod columns_text;
@@ -17,4 +21,5 @@ pub mod number;
 pub mod plot;
 pub mod stored_text;
 pub mod table;
+pub mod tracking;
 pub mod width;
