@@ -17,4 +17,5 @@ pub mod number;
 pub mod plot;
 pub mod stored_text;
 pub mod table;
+pub mod trace;
 pub mod width;

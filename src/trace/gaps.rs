@@ -22,6 +22,13 @@ pub enum Cause {
         /// The object.
         path: PathBuf,
     },
+    /// The C library asked the processor what it is, and each answer left the virtual machine.
+    Cpuid {
+        /// How often, counted.
+        executed: u64,
+        /// What one costs, measured in nanoseconds.
+        each_ns: u64,
+    },
     /// A page came from a disk.
     DiskRead {
         /// Its file.

@@ -9,7 +9,7 @@
 //! | `locate`, `memory` | where in a file, and in a program, the marked places are |
 //! | `stops` | the ptrace back end |
 //! | `records` | the perf back end |
-//! | `recording`, `probe`, `sampled` | one observed start, and what verbs ask of it |
+//! | `recording`, `probe`, `sampled`, `study` | one observed start, several, and what verbs ask of them |
 //!
 //! Everything above the back ends is pure: a recorded stream is a test case.
 
@@ -21,6 +21,7 @@ pub mod locate;
 pub mod objects;
 pub mod phases;
 pub mod space;
+pub mod summary;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod memory;
@@ -35,3 +36,5 @@ pub mod stops;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[path = "unsupported.rs"]
 pub mod stops;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod study;
