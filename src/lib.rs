@@ -34,6 +34,7 @@ pub mod json;
 pub mod loader;
 pub mod macho;
 pub mod measure;
+pub mod model;
 pub mod output;
 pub mod record;
 pub mod report;

@@ -8,3 +8,4 @@ pub mod measuring;
 pub mod program;
 pub mod stat;
 pub mod words;
+pub mod calibrate;
