@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Bound, FlagDoc, Row, docs};
+use super::flag::{Documented, Groups, Row, bind, documented};
 use super::parse::{Order, parse};
 use super::shared::COMMON;
 use super::{Verb, help};
@@ -13,34 +13,44 @@ use crate::output::Output;
 
 pub(super) const VERB: Verb = Verb {
     name: "calibrate",
-    usage: &["premain calibrate [FLAGS]"],
+    usage: &["premain calibrate [FLAGS] [PROGRAM...]"],
     summary: "what each unit of load work costs on this host, for predictions",
     flags,
-    notes: "The programs that are measured are written by premain itself; nothing else is run.",
+    notes: "premain writes the programs that it measures; it runs no other. With PROGRAMs, the init code of the libraries\n\
+            that they need is measured too, each library loaded by a program of premain's own.",
     run,
 };
 
-static ROWS: &[Row<Options>] = &[Row::switch("quick", None, "under 10 s instead of under 60 s, with wider intervals", |o, _| {
-    o.quick = true;
-    Ok(())
-})];
+static ROWS: &[Row<Options>] = &[
+    Row::switch("quick", None, "under 10 s instead of under 60 s, with wider intervals", |o, _| {
+        o.quick = true;
+        Ok(())
+    }),
+    Row::value("model", None, "FILE", "store the model there instead of in the cache directory", |o, v| {
+        o.model = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value("budget", None, "TIME", "measure for this long (default 45s; 7s with --quick)", |o, v| {
+        o.budget_ns = Some(v.duration()?);
+        Ok(())
+    }),
+];
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("calibrating", docs(ROWS)), ("output", docs(COMMON))]
+static GROUPS: Groups<Options> = &[("calibrating", ROWS)];
+
+fn flags() -> Documented {
+    [documented(GROUPS), documented(COMMON)].concat()
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
     let mut common = Common::default();
     let mut options = Options::default();
-    let rest = parse(
-        args,
-        Order::Mixed,
-        &mut [&mut Bound { rows: COMMON, options: &mut common }, &mut Bound { rows: ROWS, options: &mut options }],
-    )?;
+    let rest = parse(args, Order::Mixed, &mut [&mut bind(COMMON, &mut common), &mut bind(GROUPS, &mut options)])?;
     common.apply(output);
     if rest.help {
         return help::of_verb(&VERB, output);
     }
-    options.files = rest.words.iter().map(std::path::PathBuf::from).collect();
+    let words = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default());
+    options.programs = words.map(Into::into).collect();
     calibrate::run(&options, &common, output)
 }

@@ -1,59 +1,87 @@
 //! `premain calibrate`: what each unit of load work costs on this host.
 
+use std::path::PathBuf;
+
 use super::common::Common;
-use crate::error::{Exit, Result};
-use crate::json::Json;
+use crate::error::{Context, Exit, Result};
+use crate::loader::Closure;
 use crate::measure::plan::Rounds;
-use crate::model::calibrate::{Row, rows};
+use crate::model::calibrate::{Ground, closure_of};
 use crate::model::gauge::Effort;
-use crate::model::work::TERMS;
+use crate::model::store::Model;
 use crate::output::Output;
-use crate::stat::quantile::median;
+use crate::report::{model_json, model_text};
+use crate::sys;
 use crate::sys::start::Method;
+use crate::units;
 
 /// Options of `calibrate`.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Under ten seconds, with wider intervals.
     pub quick: bool,
-    /// x
-    pub files: Vec<std::path::PathBuf>,
+    /// Where the model goes, instead of the cache.
+    pub model: Option<PathBuf>,
+    /// Time to measure for.
+    pub budget_ns: Option<u64>,
+    /// Programs whose libraries' init code is measured too.
+    pub programs: Vec<PathBuf>,
 }
 
-/// Calibrates and prints.
+const BUDGET_NS: u64 = 45_000_000_000;
+const QUICK_BUDGET_NS: u64 = 7_000_000_000;
+
+/// How to measure with some time to spend.
+pub(super) fn effort(budget_ns: u64) -> Effort {
+    Effort { warmup: 2, rounds: Rounds { min: 10, max: 2_000, budget_ns }, seed: 1, method: Method::Vfork }
+}
+
+/// Calibrates, stores and prints.
 ///
 /// # Errors
-/// Where programs cannot be written or started here.
+/// Where programs cannot be written or started here, or the model cannot be stored.
 pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
-    let _ = common;
-    let budget_ns = if options.quick { 7_000_000_000u64 } else { 40_000_000_000 };
-    let budget_ns = std::env::var("BUDGET").ok().and_then(|b| b.parse::<u64>().ok()).map_or(budget_ns, |s| s * 1_000_000_000);
-    let effort = Effort {
-        warmup: 2,
-        rounds: Rounds { min: 10, max: 2_000, budget_ns },
-        seed: 1,
-        method: Method::Vfork,
-    };
-    let (rows, skipped) = if options.files.is_empty() { rows(effort, &mut |_, _| {})? } else { crate::model::calibrate::check(&options.files, effort, &mut |_, _| {})? };
-    for (n, w) in skipped { output.warn(&format!("{n}: {w}")); }
-    output.text(&Json::array(rows.iter().map(row_json)).pretty())?;
+    sys::signal::catch_interrupts()?;
+    let path = options.model.clone().map_or_else(Model::default_path, Ok)?;
+    let budget = options.budget_ns.unwrap_or(if options.quick { QUICK_BUDGET_NS } else { BUDGET_NS });
+
+    let mut ground = Ground::new(effort(budget))?;
+    ground.add_design()?;
+    let closures = options.programs.iter().map(|p| closure_of(p).context(|| p.to_string_lossy()));
+    ground.add_libraries(&closures.collect::<Result<Vec<Closure>>>()?)?;
+    let (rows, skipped) = ground.measure(&mut progress(budget, output))?;
+    output.progress("");
+
+    let model = Model::fit(&rows, cpuid_ns(), 1)?;
+    model.save(&path)?;
+    if common.json {
+        output.text(&model_json::calibrate(&model, &skipped).pretty())?;
+    } else {
+        let text = model_text::model(&model, &skipped, output.style);
+        output.text(&text)?;
+        output.text(&format!("stored in {}\n", path.display()))?;
+    }
     Ok(Exit::Done)
 }
 
-fn row_json(row: &Row) -> Json {
-    let of = |f: fn(&crate::model::gauge::Reading) -> f64| {
-        let mut values: Vec<f64> = row.readings.iter().map(f).collect();
-        Json::Float(median(&mut values).unwrap_or(f64::NAN))
-    };
-    let mut j = Json::object([
-        ("name", Json::Str(row.name.clone())),
-        ("family", Json::Str(row.family.name().into())),
-        ("entry", of(|r| r.to_entry_ns)),
-        ("end", of(|r| r.to_end_ns)),
-        ("minflt", of(|r| r.minflt)),
-        ("n", Json::Uint(row.readings.len() as u64)),
-    ]);
-    let counts = TERMS.iter().zip(row.work.counts).map(|(t, n)| (t.name, Json::Float(n)));
-    j.push("work", Json::object(counts));
-    j
+/// Shows what is left, at most five times a second.
+pub(super) fn progress<'a>(budget: u64, output: &'a mut Output<'_>) -> impl FnMut(u64, u64) + 'a {
+    let mut shown = 0;
+    move |rounds, spent| {
+        if output.err_is_terminal && spent.saturating_sub(shown) >= 200_000_000 {
+            shown = spent;
+            let left = units::time(budget.saturating_sub(spent) as f64);
+            output.progress(&format!("measuring: {rounds} rounds, about {left} left"));
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn cpuid_ns() -> Option<f64> {
+    sys::linux::cpuid::cost_ns()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cpuid_ns() -> Option<f64> {
+    None
 }

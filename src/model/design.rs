@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::synth::{Hash, Import, Machine, Packing, Recipe, Relative, Target, Use, control, stamped};
 use crate::error::{Context, Result};
+use crate::loader::identity::Flavour;
 
 /// Which loader the programs of a family use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,16 @@ pub enum Family {
 }
 
 impl Family {
+    /// The family of a loader; `None` for a loader that is not known.
+    pub fn of(flavour: Option<Flavour>) -> Option<Family> {
+        match flavour {
+            None => Some(Family::Static),
+            Some(Flavour::Glibc) => Some(Family::Glibc),
+            Some(Flavour::Musl) => Some(Family::Musl),
+            Some(Flavour::Unknown) => None,
+        }
+    }
+
     /// The word in output and in the stored model.
     pub fn name(self) -> &'static str {
         match self {
@@ -84,7 +95,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        crate::model::files::write_executable(path, bytes).context(|| path.to_string_lossy())
+        super::files::write_executable(path, bytes).context(|| path.to_string_lossy())
     }
 
     fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::sys;
 
 /// A directory of our own, removed on drop.
@@ -51,7 +51,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if std::env::var_os("PREMAIN_KEEP").is_none() { let _ = std::fs::remove_dir_all(&self.path); }
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

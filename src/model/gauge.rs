@@ -103,7 +103,7 @@ pub fn try_once(arm: &Arm, method: Method) -> Result<Reading> {
 /// # Errors
 /// Where a program does not reach its entry point (its place in `arms` is named), the system fails us, or a signal asks
 /// us to stop.
-pub fn measure(arms: &[Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Vec<Reading>>> {
+pub fn measure(arms: &[&Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Vec<Reading>>> {
     let plan = Plan {
         arms: arms.len(),
         warmup: effort.warmup,

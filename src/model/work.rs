@@ -7,7 +7,6 @@ use std::path::Path;
 use object::elf;
 
 use crate::elf::image::{Image, Segment};
-use crate::facts::Kind;
 use crate::loader::Closure;
 use crate::loader::files::Files;
 use crate::loader::identity::Flavour;
@@ -172,7 +171,8 @@ fn pages_written(image: &Image<'_>, flavour: Option<Flavour>) -> usize {
     let protected = crate::elf::relro::protected(image, PAGE);
     let lazy = !binds_now(image) && flavour == Some(Flavour::Glibc);
     let mut pages = crate::elf::startup::startup(image, &tables, lazy, protected).pages;
-    let writable = |s: &&Segment| s.is_writable() && s.memsz > s.filesz && !s.vaddr.saturating_add(s.filesz).is_multiple_of(PAGE);
+    let writable =
+        |s: &&Segment| s.is_writable() && s.memsz > s.filesz && !s.vaddr.saturating_add(s.filesz).is_multiple_of(PAGE);
     pages.extend(image.loads().iter().filter(writable).map(|s| s.vaddr.saturating_add(s.filesz) / PAGE));
     if let Some(dynamic) = image.segment(elf::PT_DYNAMIC).filter(|_| flavour == Some(Flavour::Glibc)) {
         pages.push(dynamic.vaddr / PAGE);
@@ -197,7 +197,8 @@ fn runs_read(image: &Image<'_>) -> f64 {
         if segment.is_writable() {
             runs += 1.0;
         } else if segment.is_executable() {
-            runs += if image.dynamic_value(elf::DT_INIT).is_some() || image.dynamic_value(elf::DT_INIT_ARRAY).is_some() {
+            runs += if image.dynamic_value(elf::DT_INIT).is_some() || image.dynamic_value(elf::DT_INIT_ARRAY).is_some()
+            {
                 1.0
             } else {
                 0.0

@@ -13,6 +13,8 @@ pub mod export;
 pub mod facts_json;
 pub mod findings;
 pub mod macho_json;
+pub mod model_json;
+pub mod model_text;
 pub mod number;
 pub mod plot;
 pub mod stored_text;
