@@ -13,8 +13,9 @@ use crate::loader::host::Host;
 use crate::loader::identity::Flavour;
 use crate::loader::{self, Closure, FoundBy, Options};
 
-/// A program that is ready to be measured.
-pub struct Subject {
+/// What is known of a program before it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct About {
     /// What it varies, or the path that it is a copy of.
     pub name: String,
     /// Whose rules load it.
@@ -25,16 +26,23 @@ pub struct Subject {
     pub library: Option<PathBuf>,
     /// Libraries that it loads, by file.
     pub loads: Vec<PathBuf>,
+}
+
+/// A program that is ready to be measured.
+pub struct Subject {
+    /// What is known of it.
+    pub about: About,
     arm: Arm,
 }
 
 /// A program that cannot be measured here: what, and why.
 pub type Skipped = (String, String);
 
-/// A subject and what each round showed.
+/// A program and what each round showed.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The subject.
-    pub subject: Subject,
+    /// The program.
+    pub about: About,
     /// One a round.
     pub readings: Vec<Reading>,
 }
@@ -155,7 +163,7 @@ impl Ground {
         let work = Work::of(&closure, &Host);
         let family = Family::of(work.flavour).context(|| "its loader is not known")?;
         let loads = closure.objects.iter().skip(1).map(|o| o.path.clone()).collect();
-        Ok(Subject { name: name.to_string(), family, work, library, loads, arm })
+        Ok(Subject { about: About { name: name.to_string(), family, work, library, loads }, arm })
     }
 
     fn keep(&mut self, name: String, made: Result<Subject>) {
@@ -173,7 +181,7 @@ impl Ground {
         let arms: Vec<&Arm> = self.subjects.iter().map(|s| &s.arm).collect();
         let readings = gauge::measure(&arms, self.effort, progress)?;
         let rows = self.subjects.into_iter().zip(readings);
-        Ok((rows.map(|(subject, readings)| Row { subject, readings }).collect(), self.skipped))
+        Ok((rows.map(|(subject, readings)| Row { about: subject.about, readings }).collect(), self.skipped))
     }
 }
 

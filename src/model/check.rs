@@ -89,7 +89,7 @@ impl Checked {
 pub fn check(model: &Model, paths: &[PathBuf], effort: Effort, progress: &mut dyn FnMut(u64, u64)) -> Result<Checked> {
     let mut ground = Ground::new(effort)?;
     ground.add_design()?;
-    ground.subjects.retain(|s| s.name.ends_with(" plain"));
+    ground.subjects.retain(|s| s.about.name.ends_with(" plain"));
     let anchors = ground.subjects.len();
     for path in paths {
         ground.add_copy(path);
@@ -101,21 +101,21 @@ pub fn check(model: &Model, paths: &[PathBuf], effort: Effort, progress: &mut dy
     for (i, row) in rows.iter().enumerate() {
         let measured_ns = median_of(&row.readings, Span::Entry, None).unwrap_or(0.0);
         if i < anchors {
-            let predicted = model.family(row.subject.family).map(|f| f.entry.time(&row.subject.work.counts));
-            drifts.extend(predicted.filter(|_| row.subject.family != Family::Static).map(|p| measured_ns / p));
+            let predicted = model.family(row.about.family).map(|f| f.entry.time(&row.about.work.counts));
+            drifts.extend(predicted.filter(|_| row.about.family != Family::Static).map(|p| measured_ns / p));
             continue;
         }
         let mut faults: Vec<f64> = row.readings.iter().map(|r| r.minflt).collect();
-        let closure = closure_of(std::path::Path::new(&row.subject.name))?;
+        let closure = closure_of(std::path::Path::new(&row.about.name))?;
         match predict(model, &closure) {
             Ok(prediction) => programs.push(Program {
-                name: row.subject.name.clone(),
+                name: row.about.name.clone(),
                 prediction,
                 measured_ns,
                 measured_end_ns: median_of(&row.readings, Span::End, None).unwrap_or(0.0),
                 page_faults: median(&mut faults).unwrap_or(0.0),
             }),
-            Err(e) => skipped.push((row.subject.name.clone(), e.to_string())),
+            Err(e) => skipped.push((row.about.name.clone(), e.to_string())),
         }
     }
     Ok(Checked { programs, skipped, drift: median(&mut drifts).unwrap_or(1.0), rounds })

@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
     /// A program with the C library and these of ours before it.
     fn program(&mut self, name: &str, libraries: &[PathBuf], change: impl FnOnce(&mut Recipe)) -> Result<()> {
         let mut recipe = Recipe::program(self.target());
-        recipe.interp = self.interp.map(|p| bytes_of(p));
+        recipe.interp = self.interp.map(bytes_of);
         recipe.needed = libraries.iter().map(|p| bytes_of(p)).collect();
         recipe.needed.push(self.libc());
         recipe.bss_bytes = 64;
@@ -225,7 +225,7 @@ impl<'a> Writer<'a> {
         let provider = self.library("provider", |r| r.exports = names.clone())?;
         let plain: Vec<PathBuf> = (0..40).map(|i| self.file(&format!("plain{i}.so"))).collect();
         for count in [1_000, 2_500] {
-            self.program(&format!("lookups {count}"), &[provider.clone()], |r| r.imports = used(count))?;
+            self.program(&format!("lookups {count}"), std::slice::from_ref(&provider), |r| r.imports = used(count))?;
         }
         for before in [12, 40] {
             let mut libs: Vec<PathBuf> = plain.iter().take(before).cloned().collect();

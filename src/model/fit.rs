@@ -75,12 +75,12 @@ const RESAMPLES: usize = 200;
 
 /// Fits a family on its own rows and those of static programs. `None` where it has no rows.
 pub fn family(rows: &[Row], family: Family, seed: u64) -> Option<FamilyModel> {
-    let of_family = |r: &&Row| r.subject.family == family || r.subject.family == Family::Static;
-    let rows: Vec<&Row> = rows.iter().filter(of_family).filter(|r| r.subject.library.is_none()).collect();
-    if !rows.iter().any(|r| r.subject.family == family) {
+    let of_family = |r: &&Row| r.about.family == family || r.about.family == Family::Static;
+    let rows: Vec<&Row> = rows.iter().filter(of_family).filter(|r| r.about.library.is_none()).collect();
+    if !rows.iter().any(|r| r.about.family == family) {
         return None;
     }
-    let work: Vec<&Work> = rows.iter().map(|r| &r.subject.work).collect();
+    let work: Vec<&Work> = rows.iter().map(|r| &r.about.work).collect();
     let known = std::array::from_fn(|j| work.iter().any(|w| w.counts[j] != 0.0));
     Some(FamilyModel {
         family,
@@ -125,7 +125,7 @@ fn costs(rows: &[&Row], work: &[&Work], known: &[bool; COUNT], span: Span, seed:
         covariance: vec![[0.0; COUNT]; COUNT],
         residual: (relative.iter().map(|r| r * r).sum::<f64>() / relative.len() as f64).sqrt(),
         worst: relative[worst],
-        worst_row: rows[worst].subject.name.clone(),
+        worst_row: rows[worst].about.name.clone(),
         condition: fit.condition,
     };
     for (place, j) in columns.iter().enumerate() {
@@ -155,5 +155,50 @@ impl Costs {
     pub fn variance(&self, counts: &PerTerm) -> f64 {
         let row = |(n, row): (&f64, &PerTerm)| n * row.iter().zip(counts).map(|(c, m)| c * m).sum::<f64>();
         counts.iter().zip(&self.covariance).map(row).sum::<f64>().max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calibrate::About;
+    use super::super::work::T;
+    use super::*;
+
+    /// Rows of a host whose costs are known, with a little noise.
+    pub(super) fn rows() -> Vec<Row> {
+        let mut rng = crate::stat::rng::Rng::new(5);
+        let mut rows = Vec::new();
+        for (pages, lookups) in [(0.0, 0.0), (100.0, 0.0), (0.0, 1000.0), (300.0, 2000.0)] {
+            let mut work = Work::new();
+            work.add(T::PageWritten, pages);
+            work.add(T::Lookup, lookups);
+            let family = if pages + lookups == 0.0 { Family::Static } else { Family::Glibc };
+            let time = 60_000.0 + 2_000.0 * pages + 150.0 * lookups;
+            let reading =
+                |noise: f64| Reading { to_entry_ns: time * noise, to_end_ns: 0.1 * time * noise, minflt: 3.0 };
+            let readings = (0..40).map(|_| reading(1.0 + 0.02 * (rng.unit() - 0.5))).collect();
+            let about = About { name: format!("{pages} {lookups}"), family, work, library: None, loads: Vec::new() };
+            rows.push(Row { about, readings });
+        }
+        rows
+    }
+
+    #[test]
+    fn known_costs_come_back() {
+        let model = family(&rows(), Family::Glibc, 1).unwrap();
+        let near = |term: T, want: f64| {
+            let [low, high] = model.entry.ci95[term as usize];
+            let got = model.entry.unit_ns[term as usize];
+            assert!((got / want - 1.0).abs() < 0.01 && low < high, "{term:?}: {got} in {low}..{high}");
+        };
+        near(T::Exec, 60_000.0);
+        near(T::PageWritten, 2_000.0);
+        near(T::Lookup, 150.0);
+        assert!((model.end.unit_ns[T::PageWritten as usize] / 200.0 - 1.0).abs() < 0.01);
+        assert!(!model.known[T::Tls as usize] && model.known[T::Lookup as usize]);
+        let counts = rows()[3].about.work.counts;
+        assert!((model.entry.time(&counts) / 960_000.0 - 1.0).abs() < 0.01);
+        assert!(model.entry.variance(&counts).sqrt() < 5_000.0);
+        assert!(family(&rows(), Family::Musl, 1).is_none());
     }
 }

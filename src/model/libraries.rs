@@ -31,18 +31,18 @@ pub fn stamp(path: &Path) -> Option<[i64; 2]> {
 
 /// Shares what the fit leaves out among the libraries that were loaded: none can cost less than nothing.
 pub fn init_costs(rows: &[Row], models: &[FamilyModel]) -> Vec<Library> {
-    let rows: Vec<&Row> = rows.iter().filter(|r| r.subject.library.is_some()).collect();
-    let paths: Vec<&PathBuf> = rows.iter().filter_map(|r| r.subject.library.as_ref()).collect();
+    let rows: Vec<&Row> = rows.iter().filter(|r| r.about.library.is_some()).collect();
+    let paths: Vec<&PathBuf> = rows.iter().filter_map(|r| r.about.library.as_ref()).collect();
     let place: BTreeMap<&PathBuf, usize> = paths.iter().enumerate().map(|(i, p)| (*p, i)).collect();
     let mut columns = vec![vec![0.0; rows.len()]; paths.len()];
     let (mut left, mut weights, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for (i, row) in rows.iter().enumerate() {
-        let Some(model) = models.iter().find(|m| m.family == row.subject.family) else { return Vec::new() };
+        let Some(model) = models.iter().find(|m| m.family == row.about.family) else { return Vec::new() };
         let measured = median_of(&row.readings, Span::Entry, None).unwrap_or(0.0);
-        left.push(measured - model.entry.time(&row.subject.work.counts));
+        left.push(measured - model.entry.time(&row.about.work.counts));
         weights.push(1.0 / (measured * measured).max(1.0));
         errors.push(median_error(row));
-        for loaded in &row.subject.loads {
+        for loaded in &row.about.loads {
             if let Some(column) = place.get(loaded).and_then(|j| columns.get_mut(*j)) {
                 column[i] = 1.0;
             }

@@ -274,3 +274,59 @@ fn family_from(json: &Json) -> Option<FamilyModel> {
         known: std::array::from_fn(|j| varied.iter().any(|v| v.as_str() == Some(TERMS[j].name))),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model() -> Model {
+        let costs = Costs {
+            unit_ns: std::array::from_fn(|j| j as f64 + 0.5),
+            ci95: [[1.0, 2.0]; COUNT],
+            covariance: vec![[0.25; COUNT]; COUNT],
+            residual: 0.03,
+            worst: -0.1,
+            worst_row: "glibc plain".into(),
+            condition: Some(40.0),
+        };
+        let family = FamilyModel {
+            family: Family::Glibc,
+            programs: 30,
+            rounds: 100,
+            entry: costs.clone(),
+            end: costs,
+            known: std::array::from_fn(|j| j % 2 == 0),
+        };
+        let library = Library { path: "/lib/x.so".into(), stamp: [10, 20], init_ns: 5.5, stderr_ns: 0.5 };
+        let host = HostKey::here();
+        Model { host, families: vec![family], libraries: vec![library], cpuid_ns: Some(70.25) }
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        let model = model();
+        let text = model.to_json().pretty();
+        assert_eq!(Model::from_json(&Json::parse(&text).unwrap()), Some(model));
+        assert_eq!(Model::from_json(&Json::parse(&text.replace(SCHEMA, "premain.model/0")).unwrap()), None);
+        assert_eq!(Model::from_json(&Json::parse("{}").unwrap()), None);
+    }
+
+    #[test]
+    fn models_of_other_hosts_are_refused_with_the_reason() {
+        let here = HostKey { kernel: "6.1".into(), cpu: "A".into(), loaders: vec![("/ld".into(), "1".into())] };
+        assert_eq!(here.differs_from(&here), None);
+        for (other, word) in [
+            (HostKey { cpu: "B".into(), ..here.clone() }, "processor"),
+            (HostKey { kernel: "6.2".into(), ..here.clone() }, "kernel 6.2"),
+            (HostKey { loaders: Vec::new(), ..here.clone() }, "loaders"),
+        ] {
+            assert!(other.differs_from(&here).unwrap().contains(word));
+        }
+    }
+
+    #[test]
+    fn no_model_says_how_to_make_one() {
+        let e = Model::load(Path::new("/no/such/model.json")).unwrap_err();
+        assert!(e.to_string().contains("premain calibrate"), "{e}");
+    }
+}
