@@ -3,10 +3,13 @@
 pub mod bench_json;
 pub mod bench_text;
 pub mod closure_json;
+pub mod closure_text;
 pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
+pub mod facts_diff;
 pub mod facts_json;
+pub mod facts_text;
 pub mod findings;
 pub mod macho_json;
 pub mod number;
