@@ -8,6 +8,7 @@ pub mod shared;
 mod bench;
 mod explain;
 mod inspect;
+mod stat;
 
 use std::ffi::OsString;
 
@@ -32,7 +33,7 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB];
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

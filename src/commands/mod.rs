@@ -7,4 +7,5 @@ pub mod files;
 pub mod inspect;
 pub mod measuring;
 pub mod program;
+pub mod stat;
 pub mod words;

@@ -22,6 +22,21 @@ pub struct Cpu {
     pub has_atomics: bool,
 }
 
+impl Cpu {
+    /// The processor that premain runs on. The foreign root of another machine is searched for the baseline.
+    pub fn host() -> Cpu {
+        let found = crate::sys::cpu::features();
+        Cpu {
+            x86_level: found.x86_level,
+            is_intel: found.is_intel,
+            is_haswell: found.is_haswell,
+            is_xeon_phi: found.is_xeon_phi,
+            has_avx512_1: found.has_avx512_1,
+            has_atomics: found.has_atomics,
+        }
+    }
+}
+
 /// Subdirectories that are tried in every directory, and what of the cache is usable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hwcaps {

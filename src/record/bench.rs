@@ -271,7 +271,8 @@ fn summarise(name: &str, argv: &[OsString], path: &std::path::Path, role: Role, 
     }
 }
 
-fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
+/// Compares one candidate; the p-value is not yet adjusted for others.
+pub(super) fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
     let comparison = compare(reference, candidate, seed)?;
     let verdict = decide(comparison.ratio, comparison.ratio_ci95, delta);
     let open = verdict == Verdict::NotDecided;

@@ -107,7 +107,8 @@ fn interval(ci: Option<[f64; 2]>) -> Json {
     ci.map(Json::array).into()
 }
 
-fn versus(v: &VersusReference, delta: f64) -> Json {
+/// A comparison within rounds.
+pub(super) fn versus(v: &VersusReference, delta: f64) -> Json {
     let c = &v.comparison;
     Json::object([
         ("pairs", c.pairs.into()),

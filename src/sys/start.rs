@@ -353,11 +353,12 @@ impl Starter {
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
         unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
 
+        let ready = platform::ready(options.method, &plan)?;
         signal::set_alarm(options.timeout_ns.unwrap_or(0));
 
         // -- the timed window opens: nothing below allocates --
         let t0 = now_ns();
-        let (pid, exit) = platform::spawn(options.method, &plan).map_err(StartFailure::System)?;
+        let (pid, exit) = platform::spawn(ready, &plan)?;
         // Our copies of the writing ends keep the pipes from hanging up as the child ends: the descriptor of its end
         // wakes us, once. Without that descriptor, hanging up is all there is to wait for.
         if options.stamp_eof || exit.is_none() {
