@@ -142,18 +142,18 @@ fn work(f: &LinkFacts, page: &mut Page) {
 
 /// Pages written, and how many of them become read-only.
 fn writes(f: &LinkFacts) -> String {
-    let mut text = counted(f.pages_written, "page");
     if f.pages_written == 0 {
         return "no page".to_string();
     }
-    let _ = write!(text, " ({})", bytes(f.pages_written.saturating_mul(4096)));
-    if let Some(pages) = f.elf.as_ref().map(|e| &e.pages) {
-        if let Some(small) = pages.first() {
-            let _ = write!(text, ", {} of them read-only afterwards", count(small.in_relro));
-        }
-        for larger in pages.iter().skip(1) {
-            let _ = write!(text, "; {} of {}", count(larger.pages), bytes(larger.page_size));
-        }
+    let mut text = format!("{} ({})", counted(f.pages_written, "page"), bytes(f.pages_written.saturating_mul(4096)));
+    let pages = f.elf.as_ref().map_or(&[][..], |e| &e.pages);
+    if let Some(small) = pages.first() {
+        let _ = write!(text, ", {} of them read-only afterwards", count(small.in_relro));
+    }
+    let larger: Vec<String> =
+        pages.iter().skip(1).map(|p| format!("{} of {} KiB", count(p.pages), p.page_size >> 10)).collect();
+    if !larger.is_empty() {
+        let _ = write!(text, "; with larger pages {}", larger.join(", "));
     }
     text
 }
