@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::flag::{Bound, FlagDoc, Row, docs};
+use super::flag::{Documented, Groups, Row, bind, documented, merged};
 use super::parse::{Order, parse};
 use super::shared::COMMON;
 use super::{Verb, help};
@@ -27,7 +27,9 @@ pub(super) const VERB: Verb = Verb {
 const SYMBOLS: u64 = 20;
 
 /// Also of `survey`: where files and libraries are looked for.
-pub(super) static READ: &[Row<ReadOptions>] = &[
+pub(super) static READ: Groups<ReadOptions> = &[("what is read", READ_ROWS)];
+
+static READ_ROWS: &[Row<ReadOptions>] = &[
     Row::value("root", None, "DIR", "a directory that stands for /: a container image, a foreign tree", |o, v| {
         o.root = Some(PathBuf::from(v.os()?));
         Ok(())
@@ -50,7 +52,9 @@ pub(super) static READ: &[Row<ReadOptions>] = &[
     }),
 ];
 
-static SHOW: &[Row<ShowOptions>] = &[
+static SHOW: Groups<ShowOptions> = &[("what is shown", SHOW_ROWS)];
+
+static SHOW_ROWS: &[Row<ShowOptions>] = &[
     Row::switch("tree", None, "show which object needs which", |o, _| {
         o.tree = true;
         Ok(())
@@ -78,8 +82,8 @@ static SHOW: &[Row<ShowOptions>] = &[
     }),
 ];
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("what is read", docs(READ)), ("what is shown", docs(SHOW)), ("output", docs(COMMON))]
+fn flags() -> Documented {
+    merged([documented(READ), documented(SHOW), documented(COMMON)].concat())
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
@@ -88,11 +92,7 @@ fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
     let rest = parse(
         args,
         Order::Mixed,
-        &mut [
-            &mut Bound { rows: READ, options: &mut options.read },
-            &mut Bound { rows: SHOW, options: &mut options.show },
-            &mut Bound { rows: COMMON, options: &mut common },
-        ],
+        &mut [&mut bind(READ, &mut options.read), &mut bind(SHOW, &mut options.show), &mut bind(COMMON, &mut common)],
     )?;
     common.apply(output);
     if rest.help {

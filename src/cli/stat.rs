@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Bound, FlagDoc, Row, docs};
+use super::flag::{Documented, Groups, Row, bind, documented};
 use super::parse::{Order, parse};
 use super::shared::COMMON;
 use super::{Verb, help};
@@ -82,25 +82,19 @@ static SAMPLES: &[Row<Options>] = &[Row::value(
     },
 )];
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("columns of numbers", docs(COLUMNS)), ("stored samples", docs(SAMPLES)), ("output", docs(COMMON))]
+static OWN: Groups<Options> = &[("columns of numbers", COLUMNS), ("stored samples", SAMPLES)];
+
+fn flags() -> Documented {
+    [documented(OWN), documented(COMMON)].concat()
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut columns, mut samples) = (Common::default(), Options::default(), Options::default());
-    let rest = parse(
-        args,
-        Order::Mixed,
-        &mut [
-            &mut Bound { rows: COLUMNS, options: &mut columns },
-            &mut Bound { rows: SAMPLES, options: &mut samples },
-            &mut Bound { rows: COMMON, options: &mut common },
-        ],
-    )?;
+    let (mut common, mut options) = (Common::default(), Options::default());
+    let rest = parse(args, Order::Mixed, &mut [&mut bind(OWN, &mut options), &mut bind(COMMON, &mut common)])?;
     common.apply(output);
     if rest.help {
         return help::of_verb(&VERB, output);
     }
-    let files = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default()).collect();
-    stat::run(&Options { files, metric: samples.metric, ..columns }, &common, output)
+    options.files = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default()).collect();
+    stat::run(&options, &common, output)
 }

@@ -2,5 +2,6 @@
 
 pub mod bench;
 pub mod numbers;
+pub mod probes;
 pub mod results;
 pub mod stored;

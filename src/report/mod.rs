@@ -10,6 +10,7 @@ pub mod dots;
 pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
+pub mod export;
 pub mod facts_diff;
 pub mod facts_json;
 pub mod facts_text;

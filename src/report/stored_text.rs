@@ -48,7 +48,7 @@ fn table(c: &StoredComparison) -> Table {
 
 fn sentence(c: &Compared) -> String {
     match &c.outcome {
-        Outcome::Paired(v, delta) => format!("{}\n", compared(&c.candidate, &c.reference, v, *delta)),
+        Outcome::Paired(v, delta) => format!("{}\n", compared(&c.candidate, &c.reference, v, *delta, "spawn to exit")),
         Outcome::NoRatio => format!("{} against {}: a value is zero, so there is no ratio\n", c.candidate, c.reference),
         Outcome::Unpaired(u, over) => {
             let mut t = unpaired(c, u, over.is_none());

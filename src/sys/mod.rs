@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod keeper;
+pub mod page_cache;
 pub mod process;
 mod ret;
 
@@ -32,4 +33,10 @@ pub mod macos;
 #[cfg(target_os = "macos")]
 use macos as platform;
 
+/// Bytes of a memory page.
+pub fn page_size() -> usize {
+    // SAFETY: sysconf takes a number.
+    let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(n).unwrap_or(4096).max(1)
+}
 pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, system_control};

@@ -40,6 +40,24 @@ pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
+/// Both sides of a new pseudo-terminal, closed on exec: ours, the program's.
+pub(crate) fn pseudo_terminal() -> Result<(OwnedFd, OwnedFd)> {
+    /// ioctl number of TIOCGPTPEER (Linux 4.13): the other side without looking for it in /dev/pts.
+    const TIOCGPTPEER: libc::c_ulong = 0x5441;
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the path is NUL-terminated.
+    let ours = cvt(unsafe { libc::open(c"/dev/ptmx".as_ptr(), flags) }).context(|| "/dev/ptmx")?;
+    // SAFETY: `ours` was just made and has no other owner.
+    let ours = unsafe { OwnedFd::from_raw_fd(ours) };
+    let unlocked: c_int = 0;
+    // SAFETY: TIOCSPTLCK reads an int.
+    cvt(unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCSPTLCK as _, &raw const unlocked) })?;
+    // SAFETY: TIOCGPTPEER takes open flags and returns a new descriptor.
+    let theirs = cvt(unsafe { libc::ioctl(ours.as_raw_fd(), TIOCGPTPEER as _, flags) })?;
+    // SAFETY: `theirs` was just made and has no other owner.
+    Ok((ours, unsafe { OwnedFd::from_raw_fd(theirs) }))
+}
+
 /// What is made before the clock is read: nothing here but the choice itself.
 pub(crate) struct Ready {
     method: Method,
