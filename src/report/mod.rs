@@ -12,6 +12,7 @@ pub mod explain_text;
 pub mod export;
 pub mod facts_json;
 pub mod findings;
+pub mod host_json;
 pub mod macho_json;
 pub mod number;
 pub mod plot;
