@@ -7,6 +7,7 @@ use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
 use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
+use crate::stat::paired::IntervalMethod;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
 use crate::units;
@@ -118,6 +119,10 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, sp
         units::time_difference(v.difference_ns as f64),
         c.pairs
     );
+    if c.interval == IntervalMethod::BlockBootstrap {
+        let _ =
+            write!(line, "; neighbouring rounds resemble each other, so the interval is a wider one (moving blocks)");
+    }
     if let Some(n) = v.rounds_needed {
         let _ = write!(line, "; about {} rounds would decide", units::count(n));
     }
