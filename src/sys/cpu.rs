@@ -86,7 +86,8 @@ mod x86 {
         }
         let CpuidResult { ebx, ecx, edx, .. } = leaf(0x4000_0000);
         let bytes = [ebx, ecx, edx].map(u32::to_le_bytes).concat();
-        let name: String = String::from_utf8_lossy(&bytes).chars().filter(char::is_ascii_graphic).collect();
+        let text = String::from_utf8_lossy(&bytes).replace(|c: char| !c.is_ascii_graphic(), " ");
+        let name = text.trim().to_string();
         Some(if name.is_empty() { "unnamed".to_string() } else { name })
     }
 
