@@ -86,6 +86,8 @@ fn libc_of(program: &Path) -> Fact<String> {
         let (major, minor) = identity.version;
         match identity.flavour {
             Flavour::Glibc | Flavour::Musl => Ok(Some(format!("{} {major}.{minor}", identity.flavour.name()))),
+            // A part of the system, with the system's version.
+            Flavour::Dyld => Ok(Some("libSystem".to_string())),
             Flavour::Unknown => Err(format!("{}: a loader that is not known", loader.display())),
         }
     });
