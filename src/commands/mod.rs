@@ -4,6 +4,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod common;
 pub mod explain;
+pub mod files;
 pub mod hooks;
 pub mod inspect;
 pub mod measuring;
