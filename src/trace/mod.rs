@@ -29,7 +29,7 @@ pub mod probe;
 pub mod recording;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod records;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(any(target_os = "macos", target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod sampled;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod stops;
