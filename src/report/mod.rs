@@ -15,6 +15,7 @@ pub mod facts_diff;
 pub mod facts_json;
 pub mod facts_text;
 pub mod findings;
+pub mod host_json;
 pub mod macho_json;
 pub mod number;
 pub mod plot;
