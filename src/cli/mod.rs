@@ -36,7 +36,8 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, trace::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
+pub static VERBS: &[Verb] =
+    &[explain::VERB, bench::VERB, trace::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

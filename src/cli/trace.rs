@@ -15,7 +15,10 @@ use crate::trace::summary::Choice;
 
 pub(super) const VERB: Verb = Verb {
     name: "trace",
-    usage: &["premain trace [FLAGS] [--] PROGRAM [ARG...]", "premain trace [FLAGS] --vs 'CMD2 ARG...' [--] PROGRAM [ARG...]"],
+    usage: &[
+        "premain trace [FLAGS] [--] PROGRAM [ARG...]",
+        "premain trace [FLAGS] --vs 'CMD2 ARG...' [--] PROGRAM [ARG...]",
+    ],
     summary: "the timeline of a start, from fork to reaped: phases, page faults, objects, system calls",
     flags,
     notes: "Beside each observed start an untraced one is made, so that what observing costs is known.",

@@ -15,7 +15,7 @@ use crate::report::trace::text::Detail;
 use crate::report::trace::{TraceReport, TracedCommand, chrome, json, predictions, svg, text};
 use crate::sys::signal;
 use crate::trace::study::Observer;
-use crate::trace::summary::{Choice, differences, summary};
+use crate::trace::summary::{Choice, Study, differences, summary};
 
 /// Options of `trace`.
 #[derive(Debug, Clone, Default)]
@@ -85,7 +85,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 }
 
 /// Rounds of one start of each command, in turn forwards and backwards.
-fn observe<'a>(options: &Options, commands: &'a [Command], output: &mut Output<'_>) -> Result<Vec<Observer<'a>>> {
+fn observe(options: &Options, commands: &[Command], output: &mut Output<'_>) -> Result<Vec<Study>> {
     let in_command = |c: &Command, e: Error| e.context(c.name.clone());
     let mut observers = Vec::with_capacity(commands.len());
     for c in commands {
@@ -106,11 +106,10 @@ fn observe<'a>(options: &Options, commands: &'a [Command], output: &mut Output<'
             }
         }
     }
-    Ok(observers)
+    Ok(observers.into_iter().map(Observer::finish).collect())
 }
 
-fn report(options: &Options, commands: Vec<Command>, observers: Vec<Observer<'_>>) -> TraceReport {
-    let studies: Vec<_> = observers.into_iter().map(Observer::finish).collect();
+fn report(options: &Options, commands: Vec<Command>, studies: Vec<Study>) -> TraceReport {
     let differences = match &studies[..] {
         [a, b] => differences(a, b),
         _ => Vec::new(),

@@ -38,3 +38,6 @@ pub mod stops;
 pub mod stops;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod study;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "unsupported_study.rs"]
+pub mod study;

@@ -130,7 +130,7 @@ fn gap(c: &TracedCommand, g: &Gap) -> Json {
         Cause::Cpuid { .. } => ("cpuid", None),
         Cause::DiskRead { path } => ("disk read", path.as_ref()),
         Cause::Syscall { path, .. } => ("syscall", path.as_ref()),
-        Cause::Running { path } => ("running", path.as_ref()),
+        Cause::Running { path } => ("running", Some(path)),
     };
     Json::object([
         ("ns", g.ns.into()),

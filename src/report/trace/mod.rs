@@ -114,7 +114,6 @@ pub fn cause_text(command: &TracedCommand, gap: &Gap) -> String {
         Cause::DiskRead { path: None } => "a page read from disk".to_string(),
         Cause::Syscall { name, path: Some(path) } => format!("system call {name} ({})", path.display()),
         Cause::Syscall { name, path: None } => format!("system call {name}"),
-        Cause::Running { path: Some(path) } => format!("code of {}, without a page fault or a mapping", short(path)),
-        Cause::Running { path: None } => "no event".to_string(),
+        Cause::Running { path } => format!("code of {}, without a page fault or a mapping", short(path)),
     }
 }

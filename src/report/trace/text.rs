@@ -22,8 +22,10 @@ pub struct Detail {
 
 /// Rows of objects and of system calls unless all are asked for.
 const ROWS: usize = 10;
-/// Columns of the bar that shows where a phase lies.
-const BAR: usize = 24;
+/// Columns of the bar that shows where a phase lies: what 80 leave beside the figures, more on a wider terminal.
+fn bar_columns(style: Style) -> usize {
+    style.width.saturating_sub(68).clamp(12, 40)
+}
 
 /// The whole page.
 pub fn text(r: &TraceReport, detail: Detail, style: Style) -> String {
@@ -71,7 +73,7 @@ fn command(c: &TracedCommand, detail: Detail, style: Style) -> String {
 fn headline(c: &TracedCommand, style: Style) -> String {
     let s = &c.summary;
     let starts = c.study.starts.len() as u64;
-    let mut line = format!("  {} from fork to reaped", time(s.total_ns as f64));
+    let mut line = format!("{} from fork to reaped", time(s.total_ns as f64));
     if starts > 1 {
         let _ =
             write!(line, " (middle half of {}; median {})", counted(starts, "start"), time(s.total_median_ns as f64));
@@ -85,7 +87,7 @@ fn headline(c: &TracedCommand, style: Style) -> String {
         let _ = writeln!(t, "{part}");
     }
     if !c.study.status.is_success() {
-        let _ = writeln!(t, "  {} {}", style.warn("ended with"), c.study.status);
+        let _ = writeln!(t, "{} {}", style.warn("ended with"), c.study.status);
     }
     t
 }
@@ -95,7 +97,7 @@ fn images(c: &TracedCommand) -> String {
     let mut t = String::new();
     if c.study.hops.len() > 1 {
         let hops: Vec<String> = c.study.hops.iter().map(|p| printable(&p.to_string_lossy())).collect();
-        let _ = writeln!(t, "  script: {}", hops.join(" -> "));
+        let _ = writeln!(t, "script: {}", hops.join(" -> "));
     }
     let Some(timeline) = c.study.typical.as_ref().map(|t| &t.start.timeline) else { return t };
     if timeline.images.len() < 2 {
@@ -106,7 +108,7 @@ fn images(c: &TracedCommand) -> String {
         let path = image.path.as_deref().map_or("?".into(), |p| p.to_string_lossy());
         let ns: u64 = spans().map(|s| s.ns()).sum();
         let parts: Vec<String> = spans().map(|s| format!("{} {}", s.name.name(), time(s.ns() as f64))).collect();
-        let _ = writeln!(t, "  image {}: {}, {}: {}", i + 1, printable(&path), time(ns as f64), parts.join(", "));
+        let _ = writeln!(t, "image {}: {}, {}: {}", i + 1, printable(&path), time(ns as f64), parts.join(", "));
     }
     t
 }
@@ -130,7 +132,7 @@ fn phases(c: &TracedCommand, style: Style) -> String {
         let kind = |n: u64| if unsorted || n == 0 { String::new() } else { count(n) };
         table.row([
             p.name.name().to_string(),
-            bar(begun, p.ns, s.total_ns),
+            bar(begun, p.ns, s.total_ns, bar_columns(style)),
             time(p.ns as f64),
             format!("{:.1} %", p.ns as f64 * 100.0 / s.total_ns.max(1) as f64),
             count(p.faults.total()),
@@ -163,10 +165,10 @@ fn phases(c: &TracedCommand, style: Style) -> String {
 }
 
 /// Where a span lies within the whole: at least one mark wide.
-fn bar(from: u64, ns: u64, total: u64) -> String {
-    let scale = |at: u64| (at as f64 / total.max(1) as f64 * BAR as f64).round() as usize;
-    let start = scale(from).min(BAR - 1);
-    let len = scale(from.saturating_add(ns)).saturating_sub(start).clamp(1, BAR - start);
+fn bar(from: u64, ns: u64, total: u64, columns: usize) -> String {
+    let scale = |at: u64| (at as f64 / total.max(1) as f64 * columns as f64).round() as usize;
+    let start = scale(from).min(columns - 1);
+    let len = scale(from.saturating_add(ns)).saturating_sub(start).clamp(1, columns - start);
     // A table drops blanks at the end of a cell, so only the ones in front are written.
     format!("{}{}", " ".repeat(start), "#".repeat(len))
 }
@@ -174,10 +176,10 @@ fn bar(from: u64, ns: u64, total: u64) -> String {
 fn gaps(c: &TracedCommand, style: Style) -> String {
     let mut t = String::new();
     for gap in c.summary.gaps.iter().take(ROWS) {
-        let head = format!("{:>9}  {:<12}  ", time(gap.ns as f64), gap.phase.name());
-        let lines = wrap(&printable(&cause_text(c, gap)), style.width.saturating_sub(25).max(20));
+        let head = format!("{:>8}  {:<12}  ", time(gap.ns as f64), gap.phase.name());
+        let lines = wrap(&printable(&cause_text(c, gap)), style.width.saturating_sub(24).max(20));
         for (i, line) in lines.iter().enumerate() {
-            let front = if i == 0 { head.clone() } else { " ".repeat(25) };
+            let front = if i == 0 { head.clone() } else { " ".repeat(24) };
             let _ = writeln!(t, "{front}{line}");
         }
     }
