@@ -6,6 +6,7 @@ pub mod parse;
 pub mod shared;
 
 mod bench;
+mod doctor;
 mod explain;
 mod inspect;
 mod stat;
@@ -33,7 +34,7 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB, doctor::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

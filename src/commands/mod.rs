@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod common;
+pub mod doctor;
 pub mod explain;
 pub mod files;
 pub mod hooks;

@@ -6,6 +6,7 @@ pub mod closure_json;
 pub mod closure_text;
 pub mod columns_json;
 pub mod columns_text;
+pub mod doctor;
 pub mod dots;
 pub mod explain;
 pub mod explain_json;
