@@ -98,12 +98,7 @@ fn of_pinning(control: &mut Control) -> Feature {
         None => Err("this system places programs by itself".to_string()),
     };
     control.command.program.cpu = None;
-    Feature {
-        name: "pinning",
-        works: done,
-        without: "--cpu fails",
-        advice: "allow sched_setaffinity",
-    }
+    Feature { name: "pinning", works: done, without: "--cpu fails", advice: "allow sched_setaffinity" }
 }
 
 fn of_proc() -> Feature {
