@@ -182,7 +182,7 @@ fn host_lines(e: &Examined) -> Vec<(&'static str, String)> {
         ("timer tick", fact(&f.hz, "none", |hz| format!("{hz} Hz, from {}", f.hz_source))),
         ("C library", fact(&e.host.libc, "none: /bin/sh is static", plain)),
         ("load", fact(&e.host.before.load, "none", load)),
-        ("steal so far", fact(&e.host.before.steal_ns, "none", |ns| units::time(*ns as f64))),
+        ("stolen so far", fact(&e.host.before.steal_ns, "none", |ns| units::time(*ns as f64))),
         ("throttled", fact(&e.host.before.throttled, "not counted", |n| counted(*n, "time"))),
         ("ptrace_scope", fact(&f.ptrace_scope, "none (no Yama)", number)),
         ("perf_paranoid", fact(&f.perf_event_paranoid, "none", number)),

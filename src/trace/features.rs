@@ -30,10 +30,14 @@ pub(super) const LIMIT_NS: u64 = 5_000_000_000;
 pub fn tried() -> Vec<Feature> {
     let mut control = match control::control(&[]) {
         Ok(control) => control,
-        Err(e) => return vec![of_control(Err(e.to_string()))],
+        Err(e) => return vec![of_control(Err(e.to_string())), of_proc(), of_eviction()],
     };
-    let mut features = vec![of_control(start(&control.command, Method::Fork, Stdout::Pipe).map(|()| source(&control)))];
-    features.push(of_vfork(&control));
+    let works = start(&control.command, Method::Fork, Stdout::Pipe).map(|()| source(&control));
+    if works.is_err() {
+        // Every other trial would fail for the same reason.
+        return vec![of_control(works), of_proc(), of_eviction()];
+    }
+    let mut features = vec![of_control(works), of_vfork(&control)];
     features.push(of_terminal(&control));
     features.push(of_pinning(&mut control));
     features.extend(observing::tried(&control));
@@ -67,7 +71,7 @@ fn of_control(works: Result<String, String>) -> Feature {
         works,
         without: "nothing can be measured: there is no floor",
         advice: "allow a memory file to be executed (sysctl vm.memfd_noexec=0), or set TMPDIR to a directory \
-                 that is not mounted noexec",
+                 that is not mounted noexec; have /dev/null; nothing else is tried before",
     }
 }
 
