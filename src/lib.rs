@@ -27,6 +27,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod crosscheck;
 pub mod elf;
 pub mod error;
 pub mod facts;
@@ -34,6 +35,7 @@ pub mod json;
 pub mod loader;
 pub mod macho;
 pub mod measure;
+pub mod model;
 pub mod output;
 pub mod record;
 pub mod report;
