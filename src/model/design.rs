@@ -27,7 +27,7 @@ impl Family {
             None => Some(Family::Static),
             Some(Flavour::Glibc) => Some(Family::Glibc),
             Some(Flavour::Musl) => Some(Family::Musl),
-            Some(Flavour::Dyld | Flavour::Unknown) => None,
+            Some(_) => None,
         }
     }
 
