@@ -1,5 +1,5 @@
 //! `premain doctor` and the host of each record: against what other tools say, and where hosts say little.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot prepare has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot prepare has failed")]
 #![cfg(target_os = "linux")]
 
 mod support;
