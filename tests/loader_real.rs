@@ -324,6 +324,53 @@ fn preloads_come_before_dependencies() {
     }
 }
 
+/// Subdirectories for the processor win over the directory itself, in the loader's order.
+#[test]
+fn hwcaps_and_platform() {
+    let Some(b) = Bench::new("hwcaps", "cc") else { return };
+    b.library("libs/libh.so", "h", &[]);
+    b.program(&[
+        "-Llibs",
+        "-lh",
+        "-Wl,--disable-new-dtags,-rpath,$ORIGIN/libs:$ORIGIN/$LIB:$ORIGIN/p/${PLATFORM}:/$LIB",
+    ]);
+    let subdirectories =
+        ["x86_64", "tls", "tls/x86_64", "glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v4"];
+    for name in subdirectories {
+        b.library(&format!("libs/{name}/libh.so"), "h", &[]);
+        b.check(&Env::default());
+    }
+    std::fs::remove_dir_all(b.path("libs")).unwrap();
+    let lib = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    for name in [format!("p/{}", std::env::consts::ARCH), "lib64".to_string(), lib] {
+        b.library(&format!("{name}/libh.so"), "h", &[]);
+        b.check(&Env::default());
+    }
+}
+
+/// DT_AUXILIARY and DT_FILTER: the named library goes before the one that names it; an auxiliary one may be absent.
+#[test]
+fn auxiliary_and_filter_libraries() {
+    let Some(b) = Bench::new("auxiliary", "cc") else { return };
+    let rpath = format!("-Wl,-rpath,{}", b.dir.display());
+    b.library("libdep.so", "dep", &[]);
+    b.library("libreal.so", "real", &["-L.", "-ldep"]);
+    b.library("libfront.so", "front", &["-Wl,-f,libreal.so", &rpath]);
+    b.library("libfilter.so", "filter", &["-Wl,-F,libdep.so", &rpath]);
+    for order in [["-lfront", "-lfilter"], ["-lfilter", "-lfront"]] {
+        b.program(&["-L.", order[0], order[1], &rpath]);
+        b.check(&Env::default());
+        b.program(&["-L.", order[0], "-ldep", "-lreal", order[1], &rpath]);
+        b.check(&Env::default());
+    }
+    b.program(&["-L.", "-lfront", "-lfilter", &rpath]);
+    std::fs::remove_file(b.path("libreal.so")).unwrap();
+    // The loader's list calls it "not found"; a start goes on without it.
+    let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+    assert!(c.missing.iter().all(|m| m.ignored) && !c.missing.is_empty());
+    assert!(Command::new(b.path("main")).status().unwrap().success());
+}
+
 /// Wrong class or machine: looked on. No ELF file, or a short one: the start ends there.
 #[test]
 fn files_that_are_passed_over_and_files_that_are_fatal() {

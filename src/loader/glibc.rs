@@ -313,10 +313,11 @@ impl<'a> Glibc<'a> {
         }
     }
 
-    /// After a failure in a directory that is not known yet: is it there at all? (Without its slash: "/" becomes "",
-    /// which does not exist.)
+    /// After a failure in a directory that is not known yet: is it there at all? 2.36 asks without the slash at its end,
+    /// so that "/" becomes "" and does not exist; 2.41 (both were watched) asks with it.
     fn stat_once(&mut self, directory: &[u8], errno: &mut Errno) -> Status {
-        let path = directory.strip_suffix(b"/").unwrap_or(directory);
+        let without_slash = directory.strip_suffix(b"/").unwrap_or(directory);
+        let path = if self.identity.version <= (2, 36) { without_slash } else { directory };
         match self.opener.stat_dir(as_path(path)) {
             Ok(true) => Status::Existing,
             Ok(false) => Status::Nonexisting,
