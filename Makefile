@@ -3,6 +3,8 @@
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
 # make lint     rustfmt and clippy
+# make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
+# make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -14,7 +16,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo test bench lint install clean verify
+.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify
 
 all: build
 
@@ -32,6 +34,16 @@ test:
 lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+
+check-mac:
+	.ci/check-foreign mac
+
+check-arm:
+	.ci/check-foreign arm
+
+fixtures:
+	fixtures/macho/make.sh
+	fixtures/macho/expected.py >fixtures/macho/expected.json
 
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead

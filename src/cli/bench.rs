@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Bound, FlagDoc, docs};
+use super::flag::{Documented, Groups, Row, bind, documented, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, MEASURE};
 use super::{Verb, help};
-use crate::commands::bench::{self, Options};
+use crate::commands::bench::{self, Export, Options};
 use crate::commands::common::Common;
+use crate::commands::measuring::MeasureOptions;
 use crate::error::{Exit, Result};
 use crate::output::Output;
 
@@ -20,25 +21,141 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("measuring", docs(MEASURE)), ("output", docs(COMMON))]
+static COMMANDS: &[Row<Options>] = &[
+    Row::value("name", Some('n'), "NAME", "name of a command, in the order of the commands", |o: &mut Options, v| {
+        o.names.push(v.text()?.to_string());
+        Ok(())
+    }),
+    Row::value("reference", None, "N", "compare with command N (default 1)", |o: &mut Options, v| {
+        o.reference = usize::try_from(v.whole(1)?).map_err(|_| "is too large".to_string())?;
+        Ok(())
+    }),
+    Row::value("env-for", None, "N:K=V", "set a variable for command N only", |o: &mut Options, v| {
+        o.env_for.push(bench::parse_env_for(v.os()?)?);
+        Ok(())
+    }),
+    Row::value("setup", None, "CMD", "run once before a command's first start", |o: &mut Options, v| {
+        o.setup.push(v.owned()?);
+        Ok(())
+    }),
+    Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
+        o.prepare.push(v.owned()?);
+        Ok(())
+    }),
+    Row::value("conclude", None, "CMD", "run after each start", |o: &mut Options, v| {
+        o.conclude.push(v.owned()?);
+        Ok(())
+    }),
+    Row::value("cleanup", None, "CMD", "run once after a command's last start", |o: &mut Options, v| {
+        o.cleanup.push(v.owned()?);
+        Ok(())
+    }),
+    Row::choice(
+        "state",
+        &["warm", "cold"],
+        "STATE",
+        "warm (default), or cold: drop the files' pages before each start",
+        |o: &mut Options, v| {
+            o.cold = v.one_of(&[("warm", false), ("cold", true)])?;
+            Ok(())
+        },
+    ),
+    Row::choice(
+        "until",
+        &["exit", "first-byte"],
+        "EVENT",
+        "exit (default), or first-byte: end each start there (servers)",
+        |o: &mut Options, v| {
+            o.until_first_byte = v.one_of(&[("exit", false), ("first-byte", true)])?;
+            Ok(())
+        },
+    ),
+];
+
+static CHECKS: &[Row<Options>] = &[
+    Row::switch("strict", None, "end with exit code 3 where a comparison is not decided", |o: &mut Options, _| {
+        o.strict = true;
+        Ok(())
+    }),
+    Row::switch(
+        "expect-same-output",
+        None,
+        "every command must write the same to stdout, each time",
+        |o: &mut Options, _| {
+            o.expect_same_output = true;
+            Ok(())
+        },
+    ),
+    Row::value(
+        "expect-output",
+        None,
+        "FILE",
+        "every start must write to stdout what FILE holds",
+        |o: &mut Options, v| {
+            o.expect_output = Some(v.owned()?.into());
+            Ok(())
+        },
+    ),
+];
+
+static OUTPUT: &[Row<Options>] = &[
+    Row::value(
+        "probes",
+        None,
+        "N",
+        "starts observed afterwards: threads, system calls (default 3; 0: none)",
+        |o: &mut Options, v| {
+            o.probes = v.whole(0)?;
+            Ok(())
+        },
+    ),
+    Row::switch("plot", None, "show the distribution of each command", |o: &mut Options, _| {
+        o.plot = true;
+        Ok(())
+    }),
+    Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
+        o.samples = true;
+        Ok(())
+    }),
+    Row::value("note", None, "K=V", "add a fact to the record (a commit, say)", |o: &mut Options, v| {
+        o.notes.push(v.pair()?);
+        Ok(())
+    }),
+    Row::value(
+        "export-json",
+        None,
+        "FILE",
+        "write the artifact: host, plan, every sample; - for stdout",
+        |o: &mut Options, v| {
+            o.exports.push((Export::Json, v.owned()?.into()));
+            Ok(())
+        },
+    ),
+    Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
+        o.exports.push((Export::Csv, v.owned()?.into()));
+        Ok(())
+    }),
+    Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
+        o.exports.push((Export::Markdown, v.owned()?.into()));
+        Ok(())
+    }),
+];
+
+static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];
+
+fn flags() -> Documented {
+    merged([documented(OWN), documented(MEASURE), documented(COMMON)].concat())
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
-    let mut options = Options::default();
-    let rest = parse(
-        args,
-        Order::Mixed,
-        &mut [
-            &mut Bound { rows: COMMON, options: &mut common },
-            &mut Bound { rows: MEASURE, options: &mut options.measure },
-        ],
-    )?;
+    let (mut common, mut options, mut measure) = (Common::default(), Options::default(), MeasureOptions::default());
+    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(MEASURE, &mut measure));
+    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
     common.apply(output);
     if rest.help {
         return help::of_verb(&VERB, output);
     }
+    options.measure = measure;
     options.lines = rest.words;
     options.argv = rest.after_dashes;
     bench::run(&options, &common, output)

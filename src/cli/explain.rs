@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Bound, FlagDoc, docs};
+use super::flag::{Documented, bind, documented, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, MEASURE};
 use super::{Verb, help};
@@ -20,8 +20,8 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("measuring", docs(MEASURE)), ("output", docs(COMMON))]
+fn flags() -> Documented {
+    merged([documented(MEASURE), documented(COMMON)].concat())
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
@@ -30,10 +30,7 @@ fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
     let rest = parse(
         args,
         Order::CommandFirst,
-        &mut [
-            &mut Bound { rows: COMMON, options: &mut common },
-            &mut Bound { rows: MEASURE, options: &mut options.measure },
-        ],
+        &mut [&mut bind(COMMON, &mut common), &mut bind(MEASURE, &mut options.measure)],
     )?;
     common.apply(output);
     if rest.help {

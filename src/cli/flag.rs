@@ -178,22 +178,55 @@ pub trait Table {
     fn set(&mut self, index: usize, value: Value<'_>) -> Result<(), String>;
 }
 
+/// Groups of rows, each with its heading in help.
+pub type Groups<T> = &'static [(&'static str, &'static [Row<T>])];
+
 /// Rows with their options.
 pub struct Bound<'a, T: 'static> {
     /// The rows.
-    pub rows: &'static [Row<T>],
+    pub groups: Groups<T>,
     /// What they fill.
     pub options: &'a mut T,
 }
 
 impl<T> Table for Bound<'_, T> {
     fn docs(&self) -> Vec<&'static FlagDoc> {
-        docs(self.rows)
+        self.groups.iter().flat_map(|(_, rows)| docs(rows)).collect()
     }
 
     fn set(&mut self, index: usize, value: Value<'_>) -> Result<(), String> {
-        self.rows.get(index).map_or(Ok(()), |row| (row.set)(self.options, value))
+        let row = self.groups.iter().flat_map(|(_, rows)| rows.iter()).nth(index);
+        row.map_or(Ok(()), |row| (row.set)(self.options, value))
     }
+}
+
+/// Binds groups of rows to the options that they fill.
+pub fn bind<T>(groups: Groups<T>, options: &mut T) -> Bound<'_, T> {
+    Bound { groups, options }
+}
+
+/// Headings with the documentation of their rows, for help.
+pub type Documented = Vec<(&'static str, Vec<&'static FlagDoc>)>;
+
+/// The documentation of some groups.
+pub fn documented<T>(groups: Groups<T>) -> Documented {
+    groups.iter().map(|(heading, rows)| (*heading, docs(rows))).collect()
+}
+
+/// Headings in the order of help; others follow.
+const HEADINGS: [&str; 4] = ["commands", "measuring", "checks", "output"];
+
+/// The same with groups of one heading joined.
+pub fn merged(groups: Documented) -> Documented {
+    let mut out: Documented = Vec::new();
+    for (heading, rows) in groups {
+        match out.iter_mut().find(|(h, _)| *h == heading) {
+            Some((_, there)) => there.extend(rows),
+            None => out.push((heading, rows)),
+        }
+    }
+    out.sort_by_key(|(heading, _)| HEADINGS.iter().position(|h| h == heading).unwrap_or(HEADINGS.len()));
+    out
 }
 
 /// The documentation of some rows.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Bound, FlagDoc, docs};
+use super::flag::{Documented, bind, documented};
 use super::parse::{Order, parse};
 use super::shared::COMMON;
 use super::{Verb, help};
@@ -20,13 +20,13 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-fn flags() -> Vec<(&'static str, Vec<&'static FlagDoc>)> {
-    vec![("output", docs(COMMON))]
+fn flags() -> Documented {
+    documented(COMMON)
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
     let mut common = Common::default();
-    let rest = parse(args, Order::Mixed, &mut [&mut Bound { rows: COMMON, options: &mut common }])?;
+    let rest = parse(args, Order::Mixed, &mut [&mut bind(COMMON, &mut common)])?;
     common.apply(output);
     if rest.help {
         return help::of_verb(&VERB, output);

@@ -8,12 +8,13 @@ pub mod shared;
 mod bench;
 mod explain;
 mod inspect;
+mod stat;
 
 use std::ffi::OsString;
 
 use crate::error::{Error, Exit, Result};
 use crate::output::Output;
-use flag::FlagDoc;
+use flag::Documented;
 
 /// A verb: what help says of it, and what runs it.
 pub struct Verb {
@@ -24,7 +25,7 @@ pub struct Verb {
     /// What it does, one line.
     pub summary: &'static str,
     /// Flags by group heading.
-    pub flags: fn() -> Vec<(&'static str, Vec<&'static FlagDoc>)>,
+    pub flags: fn() -> Documented,
     /// Lines below the flags in its help.
     pub notes: &'static str,
     /// Parses the words behind the verb and does the job.
@@ -32,7 +33,7 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB];
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///
@@ -65,6 +66,7 @@ pub fn verb(name: &str) -> Option<&'static Verb> {
 
 #[cfg(test)]
 mod tests {
+    use super::flag::FlagDoc;
     use super::*;
     use std::collections::HashSet;
 

@@ -181,7 +181,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flag::{Bound, Row};
+    use super::super::flag::{Row, bind};
     use super::*;
 
     #[derive(Default, Debug, PartialEq)]
@@ -212,10 +212,12 @@ mod tests {
         }),
     ];
 
+    static GROUPS: super::super::flag::Groups<Options> = &[("flags", ROWS)];
+
     fn check(args: &[&[u8]], order: Order) -> Result<(Options, Rest)> {
         let args: Vec<OsString> = args.iter().map(|a| OsStr::from_bytes(a).to_os_string()).collect();
         let mut options = Options::default();
-        let rest = parse(&args, order, &mut [&mut Bound { rows: ROWS, options: &mut options }])?;
+        let rest = parse(&args, order, &mut [&mut bind(GROUPS, &mut options)])?;
         Ok((options, rest))
     }
 

@@ -1,6 +1,6 @@
 //! Flags that several verbs share: how output looks, and how starts are measured.
 
-use super::flag::Row;
+use super::flag::{Groups, Row};
 use crate::commands::common::Common;
 use crate::commands::measuring::{Accepted, MeasureOptions, StdinChoice};
 use crate::measure::plan::Order;
@@ -8,7 +8,9 @@ use crate::output::ColorChoice;
 use crate::sys::start::{Method, Stdout};
 
 /// Flags of every verb.
-pub static COMMON: &[Row<Common>] = &[
+pub static COMMON: Groups<Common> = &[("output", COMMON_ROWS)];
+
+static COMMON_ROWS: &[Row<Common>] = &[
     Row::switch("json", None, "print one JSON document instead of text", |o, _| {
         o.json = true;
         Ok(())
@@ -30,7 +32,9 @@ pub static COMMON: &[Row<Common>] = &[
 ];
 
 /// Flags of every verb that starts programs.
-pub static MEASURE: &[Row<MeasureOptions>] = &[
+pub static MEASURE: Groups<MeasureOptions> = &[("measuring", MEASURE_ROWS), ("commands", COMMAND_ROWS)];
+
+static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
     Row::value("warmup", Some('w'), "N", "rounds that are made and thrown away first (default 3)", |o, v| {
         o.warmup = v.whole(0)?;
         Ok(())
@@ -91,6 +95,38 @@ pub static MEASURE: &[Row<MeasureOptions>] = &[
             Ok(())
         },
     ),
+    Row::choice(
+        "order",
+        &["balanced", "random", "blocked"],
+        "ORDER",
+        "balanced (default), random, or blocked (drift then decides: warns)",
+        |o, v| {
+            o.order =
+                v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
+            Ok(())
+        },
+    ),
+    Row::value("seed", None, "N", "seed of random orders and of resampling (default 1)", |o, v| {
+        o.seed = v.whole(0)?;
+        Ok(())
+    }),
+    Row::value(
+        "delta",
+        None,
+        "SHARE",
+        "smallest difference to call: 2% or 0.02 (default: 2%, or twice the noise)",
+        |o, v| {
+            o.delta = Some(v.share()?);
+            Ok(())
+        },
+    ),
+    Row::value("expect-exit", None, "N", "every start must end with exit code N", |o, v| {
+        o.accepted = expect_exit(v.whole(0)?)?;
+        Ok(())
+    }),
+];
+
+static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
     Row::value("env", None, "K=V", "set a variable for the commands; may be repeated", |o, v| {
         o.env.push(v.pair()?);
         Ok(())
@@ -117,10 +153,16 @@ pub static MEASURE: &[Row<MeasureOptions>] = &[
             Ok(())
         },
     ),
-    Row::choice("stdout", &["pipe", "null"], "WHERE", "pipe (default: drained, first byte stamped) or null", |o, v| {
-        o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null)])?;
-        Ok(())
-    }),
+    Row::choice(
+        "stdout",
+        &["pipe", "null", "pty"],
+        "WHERE",
+        "pipe (default: drained, first byte stamped), null, or pty",
+        |o, v| {
+            o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null), ("pty", Stdout::Pty)])?;
+            Ok(())
+        },
+    ),
     Row::switch(
         "eof",
         None,
@@ -134,19 +176,8 @@ pub static MEASURE: &[Row<MeasureOptions>] = &[
         o.cpu = Some(usize::try_from(v.whole(0)?).map_err(|_| "is too large".to_string())?);
         Ok(())
     }),
-    Row::choice(
-        "order",
-        &["balanced", "random", "blocked"],
-        "ORDER",
-        "balanced (default), random, or blocked (drift then decides: warns)",
-        |o, v| {
-            o.order =
-                v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
-            Ok(())
-        },
-    ),
-    Row::value("seed", None, "N", "seed of random orders and of resampling (default 1)", |o, v| {
-        o.seed = v.whole(0)?;
-        Ok(())
-    }),
 ];
+
+fn expect_exit(code: u64) -> Result<Accepted, String> {
+    u8::try_from(code).map(|c| Accepted::Exactly(i32::from(c))).map_err(|_| "must be at most 255".to_string())
+}

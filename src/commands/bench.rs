@@ -1,15 +1,23 @@
-//! `premain bench`: measure commands, print what was recorded.
+//! `premain bench`: measure commands, print what was recorded, write what was asked for.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::measuring::{MeasureOptions, measure, split_line};
-use crate::error::{Error, Exit, Result};
+use super::hooks::Hooks;
+use super::measuring::{Extras, MeasureOptions, Measured, measure_with, split_line};
+use super::{probing, program};
+use crate::error::{Context, Error, Exit, Result};
+use crate::json::Json;
+use crate::measure::command::Command;
 use crate::output::Output;
-use crate::report::{bench_json, bench_text};
+use crate::record::bench::BenchRecord;
+use crate::report::{bench_json, bench_text, export};
+use crate::stat::verdict::Verdict;
+use crate::sys::start::{FNV_START, fnv1a};
 
 /// Options of `bench`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// How to measure.
     pub measure: MeasureOptions,
@@ -17,6 +25,78 @@ pub struct Options {
     pub lines: Vec<OsString>,
     /// One command, verbatim.
     pub argv: Option<Vec<OsString>>,
+    /// Names, in the order of the commands.
+    pub names: Vec<String>,
+    /// Which command is the reference, from 1.
+    pub reference: usize,
+    /// Variables of single commands: number from 1, name, value.
+    pub env_for: Vec<(usize, OsString, OsString)>,
+    /// Commands run once before each command's first start.
+    pub setup: Vec<OsString>,
+    /// Commands run before each start.
+    pub prepare: Vec<OsString>,
+    /// Commands run after each start.
+    pub conclude: Vec<OsString>,
+    /// Commands run once after each command's last start.
+    pub cleanup: Vec<OsString>,
+    /// Drop the pages of a command's files before each start.
+    pub cold: bool,
+    /// End each start at its first byte.
+    pub until_first_byte: bool,
+    /// All commands must write the same as the reference.
+    pub expect_same_output: bool,
+    /// Every start must write what this file holds.
+    pub expect_output: Option<PathBuf>,
+    /// Starts observed after the timed ones, for each command.
+    pub probes: u64,
+    /// "not decided" ends with exit code 3.
+    pub strict: bool,
+    /// Every sample in the JSON document.
+    pub samples: bool,
+    /// Show the distribution of each command.
+    pub plot: bool,
+    /// Facts that the user adds to the record.
+    pub notes: Vec<(OsString, OsString)>,
+    /// Files to write: the artifact, a row a sample, a table.
+    pub exports: Vec<(Export, PathBuf)>,
+}
+
+/// What is written to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Export {
+    /// The artifact: host, plan, every sample.
+    Json,
+    /// A row a sample.
+    Csv,
+    /// A table.
+    Markdown,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            measure: MeasureOptions::default(),
+            lines: Vec::new(),
+            argv: None,
+            names: Vec::new(),
+            reference: 1,
+            env_for: Vec::new(),
+            setup: Vec::new(),
+            prepare: Vec::new(),
+            conclude: Vec::new(),
+            cleanup: Vec::new(),
+            cold: false,
+            until_first_byte: false,
+            expect_same_output: false,
+            expect_output: None,
+            probes: 3,
+            strict: false,
+            samples: false,
+            plot: false,
+            notes: Vec::new(),
+            exports: Vec::new(),
+        }
+    }
 }
 
 /// Measures and prints.
@@ -24,22 +104,192 @@ pub struct Options {
 /// # Errors
 /// Usage, a command that fails or cannot be executed, or trouble of ours.
 pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
-    let mut commands = Vec::new();
-    for line in &options.lines {
-        commands.push(options.measure.command(split_line(line)?)?);
+    let commands = commands(options)?;
+    let extras = extras(options, &commands)?;
+    let mut measured = measure_with(&options.measure, &extras, &commands, output)?;
+    if options.probes > 0 && measured.exit == Exit::Done && !options.until_first_byte {
+        output.progress("observing");
+        probing::probe_all(&mut measured.record, &commands, options.probes, options.measure.timeout_ns);
+        output.progress("");
     }
-    if let Some(argv) = &options.argv {
-        commands.push(options.measure.command(argv.clone())?);
-    }
-    if commands.is_empty() {
+    print(options, common, &mut measured, output)?;
+    verdict(options, &measured)
+}
+
+fn commands(options: &Options) -> Result<Vec<Command>> {
+    let mut argvs = options.lines.iter().map(|l| split_line(l)).collect::<Result<Vec<_>>>()?;
+    argvs.extend(options.argv.clone());
+    if argvs.is_empty() {
         return Err(Error::new("no command given; try 'premain bench --help'"));
     }
-    let measured = measure(&options.measure, &commands, output)?;
-    if common.json {
-        output.text(&bench_json::document(&measured.record).pretty())?;
-    } else {
-        let text = bench_text::text(&measured.record, output.style);
-        output.text(&text)?;
+    let count = argvs.len();
+    let too_many = |flag: &str, n: usize| Error::new(format!("{n} is more than the {count} commands")).context(flag);
+    if options.names.len() > count {
+        return Err(too_many("--name", options.names.len()));
     }
-    Ok(measured.exit)
+    if options.reference > count {
+        return Err(too_many("--reference", options.reference));
+    }
+    if let Some((n, ..)) = options.env_for.iter().find(|(n, ..)| *n > count) {
+        return Err(too_many("--env-for", *n));
+    }
+    let mut commands = Vec::with_capacity(count);
+    for (i, argv) in argvs.into_iter().enumerate() {
+        let own = options.env_for.iter().filter(|(n, ..)| *n == i + 1);
+        let own: Vec<_> = own.map(|(_, name, value)| (name.clone(), value.clone())).collect();
+        let mut command = options.measure.command_with(argv, &own)?;
+        if let Some(name) = options.names.get(i) {
+            command.name.clone_from(name);
+        }
+        commands.push(command);
+    }
+    Ok(commands)
+}
+
+fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<Vec<Command>> {
+    if lines.len() > 1 && lines.len() != commands {
+        let why =
+            format!("give it once for all commands or once for each: {} times for {commands} commands", lines.len());
+        return Err(Error::new(why).context(flag));
+    }
+    let make = |line: &OsString| split_line(line).and_then(|argv| options.measure.command(argv)).context(|| flag);
+    lines.iter().map(make).collect()
+}
+
+fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
+    let n = commands.len();
+    let hooks = Hooks {
+        setup: hook(options, "--setup", &options.setup, n)?,
+        prepare: hook(options, "--prepare", &options.prepare, n)?,
+        conclude: hook(options, "--conclude", &options.conclude, n)?,
+        cleanup: hook(options, "--cleanup", &options.cleanup, n)?,
+    };
+    let expected_output = match &options.expect_output {
+        Some(path) => {
+            let bytes = std::fs::read(path).context(|| format!("--expect-output {}", path.display()))?;
+            Some((bytes.len() as u64, fnv1a(FNV_START, &bytes)))
+        }
+        None => None,
+    };
+    let evict = if options.cold { commands.iter().map(|c| files_of(options, c)).collect() } else { Vec::new() };
+    Ok(Extras {
+        hooks,
+        evict,
+        until_first_byte: options.until_first_byte,
+        expected_output,
+        reference: options.reference - 1,
+    })
+}
+
+/// Every file that a start of the command maps, as far as that can be told from the files.
+fn files_of(options: &Options, command: &Command) -> Vec<PathBuf> {
+    let Ok(chain) = program::chain(&command.path) else { return vec![command.path.clone()] };
+    let mut files: Vec<PathBuf> = chain.iter().map(|f| f.path.clone()).collect();
+    let o = &options.measure;
+    let last = files.last().cloned().unwrap_or_default();
+    if let Ok(closure) = program::closure(&last, &o.environment(), o.cwd.as_deref()) {
+        files.extend(closure.objects.into_iter().map(|o| o.path).filter(|p| *p != last));
+    }
+    files
+}
+
+fn document(options: &Options, r: &BenchRecord) -> Json {
+    let mut d = bench_json::document(r);
+    let notes = options.notes.iter().map(|(k, v)| (k.to_string_lossy().into_owned(), Json::os(v)));
+    d.push("notes", Json::object(notes));
+    d
+}
+
+fn print(options: &Options, common: &Common, measured: &mut Measured, output: &mut Output<'_>) -> Result<()> {
+    let needs_samples = options.samples || options.plot || options.exports.iter().any(|(e, _)| *e != Export::Markdown);
+    let arms = if needs_samples { export::arms(&measured.record, &mut measured.log)? } else { Vec::new() };
+    let r = &measured.record;
+    // Files first: what is saved must not depend on whether somebody reads our output.
+    for (what, path) in &options.exports {
+        let text = match what {
+            Export::Json => {
+                let d = export::with_samples(document(options, r), &arms);
+                export::with_hyperfine(d, r, &arms).pretty()
+            }
+            Export::Csv => export::csv(r, &arms),
+            Export::Markdown => export::markdown(r),
+        };
+        write_file(path, &text, output)?;
+    }
+    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
+        return Ok(());
+    }
+    if common.json {
+        let mut d = document(options, r);
+        if options.samples {
+            d = export::with_samples(d, &arms);
+        }
+        return output.text(&d.pretty());
+    }
+    let mut text = bench_text::text(r, output.style);
+    if options.plot {
+        text.push_str(&bench_text::plots(r, &arms, output.style));
+    }
+    output.text(&text)
+}
+
+/// Writes beside the file and renames, so that an interrupted write leaves no half file; `-` is standard output.
+fn write_file(path: &Path, text: &str, output: &mut Output<'_>) -> Result<()> {
+    if path == Path::new("-") {
+        return output.text(text);
+    }
+    let mut temporary = path.as_os_str().to_os_string();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let regular = std::fs::metadata(path).map_or(true, |m| m.is_file());
+    let written = if regular {
+        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path))
+    } else {
+        std::fs::write(path, text)
+    };
+    written.context(|| "cannot write").context(|| path.to_string_lossy()).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temporary);
+    })
+}
+
+/// The exit code: interrupted, output that differs, not decided under `--strict`.
+fn verdict(options: &Options, measured: &Measured) -> Result<Exit> {
+    let r = &measured.record;
+    if measured.exit != Exit::Done {
+        return Ok(measured.exit);
+    }
+    let reference = r.commands.get(r.setting.reference);
+    if let (true, Some(expected)) = (options.expect_same_output, reference.and_then(|c| c.output)) {
+        for c in &r.commands {
+            let same = c.output.is_some_and(|o| {
+                o.constant && expected.constant && (o.bytes, o.hash) == (expected.bytes, expected.hash)
+            });
+            if !same {
+                let e = Error::new(
+                    "its standard output is not the reference's, or not the same each time (--expect-same-output)",
+                );
+                return Err(e.context(c.name.as_str()).with_exit(Exit::CommandFailed));
+            }
+        }
+    }
+    let open = r.commands.iter().any(|c| c.vs_reference.as_ref().is_some_and(|v| v.verdict == Verdict::NotDecided));
+    Ok(if options.strict && open { Exit::NotDecided } else { Exit::Done })
+}
+
+/// Reads `N:K=V`.
+///
+/// # Errors
+/// A sentence for the parser.
+pub fn parse_env_for(value: &OsStr) -> Result<(usize, OsString, OsString), String> {
+    use std::os::unix::ffi::OsStrExt;
+    let bad = || "expected N:NAME=VALUE".to_string();
+    let bytes = value.as_bytes();
+    let colon = bytes.iter().position(|b| *b == b':').ok_or_else(bad)?;
+    let (number, rest) = bytes.split_at(colon);
+    let number = std::str::from_utf8(number).ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).ok_or_else(bad)?;
+    let rest = rest.get(1..).unwrap_or_default();
+    let equals = rest.iter().position(|b| *b == b'=').filter(|at| *at > 0).ok_or_else(bad)?;
+    let (name, value) = rest.split_at(equals);
+    let os = |b: &[u8]| OsStr::from_bytes(b).to_os_string();
+    Ok((number, os(name), os(value.get(1..).unwrap_or_default())))
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::common::Common;
 use super::measuring::{MeasureOptions, measure};
-use super::program;
+use super::{probing, program};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
 use crate::measure::command::Command;
@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
 use crate::report::{explain_json, explain_text};
-use crate::trace::probe::{self, Census, Phases};
+use crate::trace::probe::{self, Phases};
 use crate::trace::recording::NotTraced;
 use crate::trace::stops::Tracer;
 
@@ -27,6 +27,8 @@ pub struct Options {
 
 /// Starts under trace that the phases are taken from.
 const PROBE_STARTS: usize = 9;
+/// Starts in which threads and system calls are counted.
+const CENSUS_STARTS: u64 = 3;
 
 /// Measures, inspects, traces and explains one program.
 ///
@@ -46,11 +48,14 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 
     // Then a few starts under trace, apart from the timed ones.
     output.progress("tracing");
-    let (phases, census) = probes(options, &commands[0]);
+    let limit = options.measure.timeout_ns;
+    let phases = phases(&commands[0], limit);
+    let mut bench = measured.record;
+    probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
     output.progress("");
 
     // What all that says.
-    let mut explained = Explained { files, closure, bench: measured.record, phases, census, findings: Vec::new() };
+    let mut explained = Explained { files, closure, bench, phases, findings: Vec::new() };
     explained.findings = findings(&explained);
     if common.json {
         output.text(&explain_json::document(&explained).pretty())?;
@@ -69,17 +74,10 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
     program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
 }
 
-fn probes(options: &Options, command: &Command) -> (Had<Phases>, Had<Census>) {
-    let limit = options.measure.timeout_ns;
-    let why = |e: NotTraced| match e {
+fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
+    let mut tracer = Tracer::new().map_err(|e| e.to_string())?;
+    probe::phases(&mut tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
         NotTraced::Denied(why) => why,
         NotTraced::Failed(e) => e.to_string(),
-    };
-    match Tracer::new() {
-        Ok(mut tracer) => {
-            let phases = probe::phases(&mut tracer, &command.program, PROBE_STARTS, limit).map_err(why);
-            (phases, probe::census(&mut tracer, &command.program, limit).map_err(why))
-        }
-        Err(e) => (Err(e.to_string()), Err(e.to_string())),
-    }
+    })
 }

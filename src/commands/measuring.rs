@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use super::hooks::{self, HookedSampler, Hooks};
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::{Command, show_argv};
 use crate::measure::control::{Control, control};
@@ -27,8 +28,10 @@ pub enum Accepted {
     Success,
     /// Any end, signals too.
     Any,
-    /// These exit codes.
+    /// Exit code 0 and these.
     Codes(Vec<i32>),
+    /// This exit code alone.
+    Exactly(i32),
 }
 
 impl Accepted {
@@ -47,6 +50,7 @@ impl Accepted {
         match self {
             Accepted::Success => status.is_success(),
             Accepted::Any => true,
+            Accepted::Exactly(code) => status.exit_code() == Some(*code),
             Accepted::Codes(codes) => status.exit_code().is_some_and(|c| c == 0 || codes.contains(&c)),
         }
     }
@@ -101,6 +105,8 @@ pub struct MeasureOptions {
     pub order: Order,
     /// Seed.
     pub seed: u64,
+    /// Smallest relative difference that a verdict may name, where it is not left to the noise.
+    pub delta: Option<f64>,
 }
 
 impl Default for MeasureOptions {
@@ -123,6 +129,7 @@ impl Default for MeasureOptions {
             cpu: None,
             order: Order::default(),
             seed: 1,
+            delta: None,
         }
     }
 }
@@ -148,10 +155,7 @@ impl MeasureOptions {
     /// The environment of the commands: ours unless cleared, then `--env`, later settings winning.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut env: Vec<_> = if self.clear_env { Vec::new() } else { std::env::vars_os().collect() };
-        for (name, value) in &self.env {
-            env.retain(|(n, _)| n != name);
-            env.push((name.clone(), value.clone()));
-        }
+        set_variables(&mut env, &self.env);
         env
     }
 
@@ -160,9 +164,19 @@ impl MeasureOptions {
     /// # Errors
     /// Where it cannot be found or executed, or a file of its set-up cannot be opened.
     pub fn command(&self, argv: Vec<OsString>) -> Result<Command> {
+        self.command_with(argv, &[])
+    }
+
+    /// The same with variables of its own.
+    ///
+    /// # Errors
+    /// As [`MeasureOptions::command`].
+    pub fn command_with(&self, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let name = argv.first().context(|| "no command given")?;
         let path = resolve(name, std::env::var_os("PATH").as_deref())?;
-        let mut program = Program::new(&path, &argv, &self.environment())?;
+        let mut env = self.environment();
+        set_variables(&mut env, own_env);
+        let mut program = Program::new(&path, &argv, &env)?;
         program.stdin = match &self.stdin {
             StdinChoice::Null => Stdin::Null,
             StdinChoice::Inherit => Stdin::Inherit,
@@ -181,6 +195,13 @@ impl MeasureOptions {
         }
         program.cpu = self.cpu;
         Ok(Command { name: show_argv(&argv), argv, path, program })
+    }
+}
+
+fn set_variables(env: &mut Vec<(OsString, OsString)>, set: &[(OsString, OsString)]) {
+    for (name, value) in set {
+        env.retain(|(n, _)| n != name);
+        env.push((name.clone(), value.clone()));
     }
 }
 
@@ -203,12 +224,40 @@ pub struct Measured {
     pub exit: Exit,
 }
 
+/// What some verbs ask for beyond [`MeasureOptions`].
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Commands around the timed ones.
+    pub hooks: Hooks,
+    /// Files whose pages are dropped before each start, by command; empty: warm starts.
+    pub evict: Vec<Vec<PathBuf>>,
+    /// End each start at its first byte of output.
+    pub until_first_byte: bool,
+    /// Bytes and hash that every start's standard output must have.
+    pub expected_output: Option<(u64, u64)>,
+    /// Which command the others are compared with.
+    pub reference: usize,
+}
+
 /// Measures `commands` interleaved with the control.
 ///
 /// # Errors
 /// Where a command fails (and that was not accepted), cannot be executed or runs too long; and where the system
 /// fails us. An interrupted run is no error: what is complete comes back with [`Exit::Interrupted`].
 pub fn measure(options: &MeasureOptions, commands: &[Command], output: &mut Output<'_>) -> Result<Measured> {
+    measure_with(options, &Extras::default(), commands, output)
+}
+
+/// The same with more asked for.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_with(
+    options: &MeasureOptions,
+    extras: &Extras,
+    commands: &[Command],
+    output: &mut Output<'_>,
+) -> Result<Measured> {
     sys::signal::catch_interrupts()?;
     sys::become_subreaper();
     let mut control = control(&options.environment())?;
@@ -226,22 +275,60 @@ pub fn measure(options: &MeasureOptions, commands: &[Command], output: &mut Outp
         method: options.method,
         stdout: options.stdout,
         timeout_ns: options.timeout_ns,
-        until_first_byte: false,
+        until_first_byte: extras.until_first_byte,
         stamp_eof: options.stamp_eof,
     };
-    let mut sampler = ProcessSampler::new(arms, start)?;
-    let mut log = Log::new()?;
-    let accept = |arm: usize, s: &Sample| {
-        // The control always has to do its one thing.
-        let fine = if arm < commands.len() { options.accepted.takes(s.status) } else { s.status.is_success() };
-        if fine { Ok(()) } else { Err(s.status.to_string()) }
+    let mut sampler = HookedSampler {
+        evicted: vec![Default::default(); arms.len()],
+        inner: ProcessSampler::new(arms, start)?,
+        hooks: &extras.hooks,
+        commands: commands.len(),
+        timeout_ns: options.timeout_ns,
+        evict: extras.evict.clone(),
     };
+    let mut log = Log::new()?;
+    let accept = |arm: usize, s: &Sample| accept(options, extras, arm < commands.len(), s);
+    hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
     let ran = {
         let mut progress = progress_line(plan.rounds, output);
         runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
     };
     output.progress("");
-    finish(options, commands, &control, &plan, ran, log, sampler.busy_retries)
+    // Cleaning up is owed whatever happened; the first trouble is the one that is told.
+    let cleaned = hooks::run_once_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
+    let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept };
+    let measured = finish(options, commands, &made, ran, log)?;
+    if measured.exit == Exit::Done {
+        cleaned?;
+    }
+    Ok(measured)
+}
+
+/// Is this end of a start as it should be?
+fn accept(options: &MeasureOptions, extras: &Extras, is_command: bool, s: &Sample) -> Result<(), String> {
+    // The control always has to do its one thing. A start that we ended ourselves ended well.
+    let takes = |a: &Accepted| a.takes(s.status) || s.ended_at_first_byte;
+    if !(if is_command { takes(&options.accepted) } else { s.status.is_success() }) {
+        return Err(s.status.to_string());
+    }
+    if extras.until_first_byte && is_command && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
+        return Err("ended without a byte of output (--until first-byte)".to_string());
+    }
+    match extras.expected_output.filter(|_| is_command) {
+        Some(expected) if expected != (s.stdout_bytes, s.stdout_hash) => {
+            Err("standard output is not what --expect-output holds".to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a run was made with.
+struct Made<'a> {
+    sampler: &'a HookedSampler<'a>,
+    control: &'a Control,
+    plan: &'a Plan,
+    extras: &'a Extras,
+    accept: &'a runner::Accept<'a>,
 }
 
 /// Shows rounds done, at most ten times a second: a terminal that is written to between starts is work of ours there.
@@ -258,15 +345,7 @@ fn progress_line<'a>(rounds: Rounds, output: &'a mut Output<'_>) -> impl FnMut(u
     }
 }
 
-fn finish(
-    options: &MeasureOptions,
-    commands: &[Command],
-    control: &Control,
-    plan: &Plan,
-    ran: Ran,
-    mut log: Log,
-    busy_retries: u64,
-) -> Result<Measured> {
+fn finish(options: &MeasureOptions, commands: &[Command], made: &Made<'_>, ran: Ran, mut log: Log) -> Result<Measured> {
     let name = |arm: usize| commands.get(arm).map_or("control", |c| c.name.as_str()).to_string();
     let limit = units::time(options.timeout_ns.unwrap_or(0) as f64);
     let exit = match ran.stop {
@@ -286,23 +365,29 @@ fn finish(
                 .lines()
                 .find(|l| !l.trim().is_empty())
                 .map_or(String::new(), |l| format!("; it said: {}", l.trim()));
-            let e = Error::new(format!("{why} in round {}{said} (-i accepts failures)", ran.rounds + 1));
+            let hint = if options.accepted == Accepted::Success { " (-i accepts failures)" } else { "" };
+            let e = Error::new(format!("{why} in round {}{said}{hint}", ran.rounds + 1));
             return Err(e.context(name(arm)).with_exit(Exit::CommandFailed));
         }
     };
+    let cold = !made.extras.evict.is_empty();
     let setting = Setting {
         method: options.method,
         stdout: options.stdout,
         order: options.order,
         seed: options.seed,
-        warmup: plan.warmup,
+        warmup: made.plan.warmup,
         rounds: ran.rounds,
         spent_ns: ran.spent_ns,
         interrupted: exit == Exit::Interrupted,
-        control_source: control.source.clone(),
-        busy_retries,
+        control_source: made.control.source.clone(),
+        busy_retries: made.sampler.inner.busy_retries,
+        until_first_byte: made.extras.until_first_byte,
+        reference: made.extras.reference,
+        delta: options.delta,
+        evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
     };
-    let accepted = |s: &Sample| options.accepted.takes(s.status);
+    let accepted = |arm: usize, s: &Sample| (made.accept)(arm, s).is_ok();
     let record = BenchRecord::build(setting, commands, &mut log, &accepted)?;
     Ok(Measured { record, log, exit })
 }

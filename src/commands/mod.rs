@@ -3,7 +3,10 @@
 pub mod bench;
 pub mod common;
 pub mod explain;
+pub mod hooks;
 pub mod inspect;
 pub mod measuring;
+pub mod probing;
 pub mod program;
+pub mod stat;
 pub mod words;

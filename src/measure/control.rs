@@ -37,6 +37,9 @@ impl Drop for Control {
 /// # Errors
 /// Where neither a memory file nor any temporary directory can hold an executable.
 pub fn control(env: &[(OsString, OsString)]) -> Result<Control> {
+    if let Some(path) = sys::system_control() {
+        return system(path, env);
+    }
     let machine = synth::Machine::host().context(|| "no control program for this processor")?;
     let bytes = synth::control(machine);
     let (target, path, source, temporary) = match sys::program_file(c"premain-control", &bytes) {
@@ -51,6 +54,17 @@ pub fn control(env: &[(OsString, OsString)]) -> Result<Control> {
             )
         }
     };
+    Ok(Control { command: command(target, path, env)?, source, temporary })
+}
+
+/// A program of the system's in its place.
+fn system(path: &Path, env: &[(OsString, OsString)]) -> Result<Control> {
+    let target = Target::Path(sys::process::c_string(path.as_os_str())?);
+    let source = path.display().to_string();
+    Ok(Control { command: command(target, path.to_path_buf(), env)?, source, temporary: None })
+}
+
+fn command(target: Target, path: PathBuf, env: &[(OsString, OsString)]) -> Result<Command> {
     let argv = vec![OsString::from("control")];
     let program = Program {
         target,
@@ -60,7 +74,7 @@ pub fn control(env: &[(OsString, OsString)]) -> Result<Control> {
         stdin: sys::process::Stdin::Null,
         cpu: None,
     };
-    Ok(Control { command: Command { name: "control".to_string(), argv, path, program }, source, temporary })
+    Ok(Command { name: "control".to_string(), argv, path, program })
 }
 
 /// An executable file in the first directory that takes one.

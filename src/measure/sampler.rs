@@ -23,6 +23,8 @@ pub struct ProcessSampler<'a> {
     arms: Vec<&'a Command>,
     starter: Starter,
     options: StartOptions,
+    /// Arms whose file the system has seen executed before.
+    scanned: Vec<bool>,
     /// Starts that were refused because the file was open for writing, and then repeated.
     pub busy_retries: u64,
 }
@@ -36,7 +38,8 @@ impl<'a> ProcessSampler<'a> {
     /// # Errors
     /// Where its buffers cannot be made.
     pub fn new(arms: Vec<&'a Command>, options: StartOptions) -> crate::error::Result<ProcessSampler<'a>> {
-        Ok(ProcessSampler { arms, starter: Starter::new()?, options, busy_retries: 0 })
+        let scanned = vec![!crate::sys::SCANS_NEW_FILES; arms.len()];
+        Ok(ProcessSampler { arms, starter: Starter::new()?, options, scanned, busy_retries: 0 })
     }
 }
 
@@ -45,6 +48,11 @@ impl Sampler for ProcessSampler<'_> {
         let Some(command) = self.arms.get(arm) else {
             return Err(StartFailure::System(crate::error::Error::new("no such arm")));
         };
+        if let Some(scanned) = self.scanned.get_mut(arm).filter(|scanned| !**scanned) {
+            // Not a sample whatever it shows: the start that follows tells what is wrong.
+            *scanned = true;
+            let _ = self.starter.start(&command.program, &self.options);
+        }
         let mut tries = 0;
         loop {
             match self.starter.start(&command.program, &self.options) {

@@ -9,11 +9,13 @@ use crate::measure::command::Command;
 use crate::measure::log::Log;
 use crate::measure::plan::Order;
 use crate::measure::sample::Sample;
+use crate::record::probes::Probes;
 use crate::stat::drift::{Drift, drift};
 use crate::stat::paired::{Comparison, compare, holm, median_difference};
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::{Verdict, decide, default_delta, rounds_to_decide};
 use crate::sys::clock;
+use crate::sys::page_cache::Evicted;
 use crate::sys::start::{Method, Stdout};
 use crate::sys::wait::own_usage;
 
@@ -40,18 +42,36 @@ pub struct Setting {
     pub control_source: String,
     /// Starts repeated since the file was open for writing.
     pub busy_retries: u64,
+    /// Starts were ended at their first byte of output.
+    pub until_first_byte: bool,
+    /// Which command the others are compared with.
+    pub reference: usize,
+    /// Delta as asked for; else it comes from the noise.
+    pub delta: Option<f64>,
+    /// Pages dropped before the starts of each arm; empty for warm starts.
+    pub evicted: Vec<Evicted>,
 }
+
+impl Setting {
+    /// The metric that verdicts are about: to the exit, or to the first byte of a program that does not exit.
+    pub fn main_metric(&self) -> Metric {
+        if self.until_first_byte { FIRST_OUTPUT } else { METRICS[0] }
+    }
+}
+
+const FIRST_OUTPUT: Metric = ("spawn_to_output_ns", |s| s.spawn_to_output.map(|(t, _)| t));
 
 /// A metric: its field name and how a sample gives it.
 pub type Metric = (&'static str, fn(&Sample) -> Option<u64>);
 
 /// All metrics, in the contract's order.
-pub const METRICS: [Metric; 14] = [
+pub const METRICS: [Metric; 15] = [
     ("spawn_to_exit_ns", |s| Some(s.spawn_to_exit_ns)),
     ("spawn_to_byte_ns", |s| s.spawn_to_byte_ns),
     ("exec_to_exit_ns", |s| Some(s.exec_to_exit_ns())),
     ("fork_to_exec_ns", |s| Some(s.fork_to_exec_ns)),
     ("exec_to_byte_ns", |s| s.exec_to_byte_ns()),
+    FIRST_OUTPUT,
     ("spawn_to_eof_ns", |s| s.spawn_to_eof_ns),
     ("cpu_ns", |s| Some(s.cpu_ns())),
     ("user_ns", |s| Some(s.usage.user_ns)),
@@ -63,7 +83,7 @@ pub const METRICS: [Metric; 14] = [
     ("nivcsw", |s| Some(s.usage.nivcsw)),
 ];
 
-/// The metric that verdicts and noise are about.
+/// The metric of floor and noise, and of verdicts unless starts end at their first byte.
 pub const MAIN_METRIC: &str = "spawn_to_exit_ns";
 
 /// What a command is in a comparison.
@@ -141,6 +161,8 @@ pub struct CommandRecord {
     pub output: Option<OutputFacts>,
     /// Against the reference, for candidates.
     pub vs_reference: Option<VersusReference>,
+    /// What was observed in starts apart from the timed ones.
+    pub probes: Option<Probes>,
 }
 
 impl CommandRecord {
@@ -191,7 +213,7 @@ impl BenchRecord {
         setting: Setting,
         commands: &[Command],
         log: &mut Log,
-        accepted: &dyn Fn(&Sample) -> bool,
+        accepted: &dyn Fn(usize, &Sample) -> bool,
     ) -> Result<BenchRecord> {
         // Before anything is summarised: the memory that children saw is that of the measuring.
         let rss_floor_bytes = own_usage()?.max_rss_bytes;
@@ -206,20 +228,23 @@ impl BenchRecord {
         };
         let both: Vec<Sample> = first.into_iter().chain(second).collect();
         let control = summarise("control", &[], &PathBuf::from(&setting.control_source), Role::Control, &both);
-        let delta = default_delta(noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95));
+        let delta =
+            setting.delta.unwrap_or_else(|| default_delta(noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95)));
+        let (_, metric) = setting.main_metric();
+        let reference: Vec<Option<u64>> = log.arm(setting.reference)?.iter().map(metric).collect();
         let mut records = Vec::with_capacity(arms);
-        let mut reference: Vec<u64> = Vec::new();
         for (arm, command) in commands.iter().enumerate() {
             let samples = log.arm(arm)?;
-            let role = if arm == 0 { Role::Reference } else { Role::Candidate };
+            let role = if arm == setting.reference { Role::Reference } else { Role::Candidate };
             let mut record = summarise(&command.name, &command.argv, &command.path, role, &samples);
-            let spans = spans(&samples);
-            if arm == 0 {
-                reference = spans;
-            } else {
-                record.vs_reference = versus(&reference, &spans, setting.seed, delta);
+            if role == Role::Candidate {
+                let own: Vec<Option<u64>> = samples.iter().map(metric).collect();
+                record.vs_reference = versus_where_known(&reference, &own, setting.seed, delta);
             }
-            record.failures = samples.iter().filter(|s| !s.status.is_success() || !accepted(s)).count() as u64;
+            record.failures = samples
+                .iter()
+                .filter(|s| !s.status.is_success() && !s.ended_at_first_byte || !accepted(arm, s))
+                .count() as u64;
             records.push(record);
         }
         adjust_p_values(&mut records);
@@ -268,10 +293,24 @@ fn summarise(name: &str, argv: &[OsString], path: &std::path::Path, role: Role, 
         metrics: metrics.collect(),
         output,
         vs_reference: None,
+        probes: None,
     }
 }
 
-fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
+/// Compares one candidate; the p-value is not yet adjusted for others. Rounds in which a side has no value make no pair.
+fn versus_where_known(
+    reference: &[Option<u64>],
+    candidate: &[Option<u64>],
+    seed: u64,
+    delta: f64,
+) -> Option<VersusReference> {
+    let pairs = reference.iter().zip(candidate).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
+    let (reference, candidate): (Vec<u64>, Vec<u64>) = pairs.unzip();
+    versus(&reference, &candidate, seed, delta)
+}
+
+/// Compares one candidate; the p-value is not yet adjusted for others.
+pub(super) fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
     let comparison = compare(reference, candidate, seed)?;
     let verdict = decide(comparison.ratio, comparison.ratio_ci95, delta);
     let open = verdict == Verdict::NotDecided;
@@ -321,6 +360,15 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
             "the floor drifted during the run: its last third took {:.2} times its first; ratios within rounds hold, absolute times less so",
             d.thirds_ratio
         ));
+    }
+    let names = r.commands.iter().map(|c| c.name.as_str());
+    for (name, e) in names.zip(&r.setting.evicted) {
+        if e.after * 10 > e.before {
+            out.push(format!(
+                "{name}: asked for cold starts, but {:.0} % of its files' pages stayed in memory (other programs map them)",
+                e.after as f64 * 100.0 / (e.before as f64).max(1.0)
+            ));
+        }
     }
     for c in &r.commands {
         if c.held_open > 0 {

@@ -1,3 +1,7 @@
 //! What is kept of a run: plain data that reports print and that files store.
 
 pub mod bench;
+pub mod numbers;
+pub mod probes;
+pub mod results;
+pub mod stored;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::json::Json;
 use crate::measure::sample::Sample;
 use crate::record::bench::{BenchRecord, CommandRecord, METRICS, VersusReference};
+use crate::record::probes::Probes;
 use crate::stat::drift::Drift;
 use crate::stat::quantile::Summary;
 
@@ -35,6 +36,18 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("interrupted", s.interrupted.into()),
         ("control_source", s.control_source.as_str().into()),
         ("busy_retries", s.busy_retries.into()),
+        ("until_first_byte", s.until_first_byte.into()),
+        ("main_metric", s.main_metric().0.into()),
+        ("state", if s.evicted.is_empty() { "warm" } else { "cold" }.into()),
+        (
+            "evicted",
+            Json::array(s.evicted.iter().take(r.commands.len()).map(|e| {
+                Json::object([
+                    ("pages_requested", Json::from(e.before)),
+                    ("pages_evicted", (e.before - e.after.min(e.before)).into()),
+                ])
+            })),
+        ),
         ("clock", "CLOCK_MONOTONIC".into()),
         ("clock_resolution_ns", r.clock_resolution_ns.into()),
         ("clock_read_ns", r.clock_read_ns.into()),
@@ -67,10 +80,15 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
         }
     }
     j.push("vs_reference", c.vs_reference.as_ref().map(|v| versus(v, r.delta)));
+    j.push("probes", c.probes.as_ref().map(probes));
     j.push(
         "output",
         c.output.map(|o| {
-            let same = r.commands.first().and_then(|f| f.output).map(|f| f.hash == o.hash && f.bytes == o.bytes);
+            let same = r
+                .commands
+                .get(r.setting.reference)
+                .and_then(|f| f.output)
+                .map(|f| f.hash == o.hash && f.bytes == o.bytes);
             Json::object([
                 ("bytes", o.bytes.into()),
                 ("hash", format!("{:016x}", o.hash).into()),
@@ -81,6 +99,29 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     );
     j.push("stdout_held_open", c.held_open);
     j
+}
+
+/// What was observed.
+pub fn probes(p: &Probes) -> Json {
+    let syscalls = p.syscalls.as_ref().map(|s| {
+        Json::object([
+            ("total_min", Json::from(s.total_min)),
+            ("total_max", s.total_max.into()),
+            ("to_first_byte", s.to_first_byte.into()),
+            ("by_name", Json::object(s.by_name.iter().map(|(name, n)| (name.clone(), Json::from(*n))))),
+        ])
+    });
+    Json::object([
+        ("starts", Json::from(p.starts)),
+        ("max_threads", p.max_threads.into()),
+        ("threads_exact", p.threads_exact.into()),
+        ("syscalls", syscalls.into()),
+        ("page_faults", p.page_faults.into()),
+        ("peak_rss_bytes", p.peak_rss_bytes.into()),
+        ("child_processes", p.child_processes.into()),
+        ("elapsed_ns", p.elapsed_ns.into()),
+        ("reason", p.reason.as_deref().into()),
+    ])
 }
 
 /// A summary with the contract's field names.
@@ -107,7 +148,8 @@ fn interval(ci: Option<[f64; 2]>) -> Json {
     ci.map(Json::array).into()
 }
 
-fn versus(v: &VersusReference, delta: f64) -> Json {
+/// A comparison within rounds.
+pub(super) fn versus(v: &VersusReference, delta: f64) -> Json {
     let c = &v.comparison;
     Json::object([
         ("pairs", c.pairs.into()),

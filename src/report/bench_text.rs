@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::measure::sample::Sample;
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
@@ -87,10 +89,11 @@ fn table(r: &BenchRecord, style: Style) -> String {
 
 fn comparisons(r: &BenchRecord) -> String {
     let mut t = String::new();
-    let reference = r.commands.first().map_or("", |c| c.name.as_str());
+    let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
+    let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
-        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta));
+        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta, span));
     }
     if !t.is_empty() {
         t.push('\n');
@@ -99,7 +102,7 @@ fn comparisons(r: &BenchRecord) -> String {
 }
 
 /// `B is slower than A: 1.42 times [1.40, 1.45], +0.31 ms at the median, p < 0.001`.
-pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64) -> String {
+pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, span: &str) -> String {
     let c = &v.comparison;
     let said = match v.verdict {
         Verdict::Faster => format!("{name} is faster than {reference}"),
@@ -110,7 +113,7 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64) ->
     let ci = c.ratio_ci95.map_or("no interval".to_string(), |[a, b]| format!("95 % interval {a:.3} to {b:.3}"));
     let p = if v.p_adjusted < 0.001 { "p < 0.001".to_string() } else { format!("p = {:.3}", v.p_adjusted) };
     let mut line = format!(
-        "{said}: spawn to exit {:.3} times ({ci}), {} a start, {p}, {} pairs",
+        "{said}: {span} {:.3} times ({ci}), {} a start, {p}, {} pairs",
         c.ratio,
         units::time_difference(v.difference_ns as f64),
         c.pairs
@@ -142,4 +145,15 @@ pub fn method_lines(r: &BenchRecord) -> String {
         );
     }
     t
+}
+
+/// The distribution of each command and of the floor.
+pub fn plots(r: &BenchRecord, arms: &[Vec<Sample>], style: Style) -> String {
+    let (_, metric) = r.setting.main_metric();
+    let values: Vec<Vec<u64>> = arms.iter().map(|a| a.iter().filter_map(metric).collect()).collect();
+    let names = r.commands.iter().map(|c| c.name.as_str()).chain(["floor (control)"]);
+    let series: Vec<Series<'_>> = names.zip(&values).map(|(name, values)| Series { name, values }).collect();
+    let options =
+        plot::Options { scale: plot::Scale::Auto, glyphs: plot::Glyphs::Unicode, height: 3, format: units::time };
+    format!("\n{}", distributions(&series, &options, style))
 }

@@ -4,7 +4,7 @@ use crate::facts::LinkFacts;
 use crate::loader::Closure;
 use crate::record::bench::BenchRecord;
 use crate::report::findings::Finding;
-use crate::trace::probe::{Census, Phases};
+use crate::trace::probe::Phases;
 
 /// Something that could not be had, with the reason.
 pub type Had<T> = Result<T, String>;
@@ -20,8 +20,6 @@ pub struct Explained {
     pub bench: BenchRecord,
     /// How a start divides.
     pub phases: Had<Phases>,
-    /// What a start does: threads, system calls, children.
-    pub census: Had<Census>,
     /// What weighs, heaviest first.
     pub findings: Vec<Finding>,
 }

@@ -6,7 +6,7 @@ use crate::report::closure_json;
 use crate::report::explain::Explained;
 use crate::report::facts_json;
 use crate::report::findings::Finding;
-use crate::trace::probe::{Census, Phases};
+use crate::trace::probe::Phases;
 
 /// The document of `explain --json`, schema `premain.explain/1`.
 pub fn document(e: &Explained) -> Json {
@@ -19,8 +19,7 @@ pub fn document(e: &Explained) -> Json {
         },
     );
     let hops = e.files.split_last().map_or(&[][..], |(_, scripts)| scripts);
-    let mut command = e.bench.commands.first().map_or(Json::Null, |c| bench_json::command(&e.bench, c));
-    command.push("probes", probes(e));
+    let command = e.bench.commands.first().map_or(Json::Null, |c| bench_json::command(&e.bench, c));
     Json::object([
         ("schema", "premain.explain/1".into()),
         ("tool_version", env!("CARGO_PKG_VERSION").into()),
@@ -55,34 +54,5 @@ fn finding(f: &Finding) -> Json {
         ("kind", f.source.name().into()),
         ("saving_ns", f.saving_ns.into()),
         ("weight_ns", f.weight_ns.into()),
-    ])
-}
-
-fn probes(e: &Explained) -> Json {
-    match &e.census {
-        Ok(c) => census(c),
-        Err(why) => Json::object([("reason", Json::from(why.as_str()))]),
-    }
-}
-
-fn census(c: &Census) -> Json {
-    let total = c.syscalls_total();
-    Json::object([
-        ("max_threads", Json::from(c.max_threads)),
-        ("threads_exact", c.threads_exact.into()),
-        (
-            "syscalls",
-            Json::object([
-                ("total_min", Json::from(total)),
-                ("total_max", total.into()),
-                ("to_first_byte", c.syscalls_to_first_byte.into()),
-                ("by_name", Json::object(c.syscalls.iter().map(|(name, n)| (name.clone(), Json::from(n.calls))))),
-            ]),
-        ),
-        ("page_faults", c.page_faults.into()),
-        ("peak_rss_bytes", c.peak_rss_bytes.into()),
-        ("child_processes", c.child_processes.into()),
-        ("elapsed_ns", c.elapsed_ns.into()),
-        ("reason", Json::Null),
     ])
 }

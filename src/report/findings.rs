@@ -8,7 +8,7 @@ use crate::loader::Closure;
 use crate::record::bench::{BenchRecord, MAIN_METRIC};
 use crate::report::explain::Explained;
 use crate::trace::phases::PhaseName;
-use crate::trace::probe::{Census, Phases};
+use crate::trace::probe::Phases;
 use crate::units::{count, counted, time};
 
 /// Where the figure of a finding comes from.
@@ -69,7 +69,7 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
         found.extend(constructors(program, closure, phases));
     }
     found.extend(scripts(e));
-    found.extend(e.census.as_ref().ok().and_then(|c| threads(c, &e.bench)));
+    found.extend(threads(&e.bench));
     found.sort_by_key(|f| std::cmp::Reverse(f.weight_ns));
     found
 }
@@ -205,8 +205,14 @@ fn scripts(e: &Explained) -> Option<Finding> {
     (hops > 0).then(|| Finding::new(Source::Counted, 0, text))
 }
 
-fn threads(c: &Census, bench: &BenchRecord) -> Option<Finding> {
-    let cpu = bench.commands.first()?.metric("cpu_ns")?.p50;
-    let text = format!("{} at once; {} of processor time a start", counted(c.max_threads, "thread"), time(cpu as f64));
-    (c.max_threads > 1).then(|| Finding::new(Source::Measured, 0, text))
+fn threads(bench: &BenchRecord) -> Option<Finding> {
+    let c = bench.commands.first()?;
+    let (probes, cpu) = (c.probes.as_ref()?, c.metric("cpu_ns")?.p50);
+    let least = if probes.threads_exact { "" } else { "at least " };
+    let text = format!(
+        "{least}{} at once; {} of processor time a start",
+        counted(probes.max_threads, "thread"),
+        time(cpu as f64)
+    );
+    (probes.max_threads > 1).then(|| Finding::new(Source::Measured, 0, text))
 }

@@ -6,6 +6,7 @@
 
 use super::quantile::quantile;
 use super::rank::{Method, rank_sum, shift};
+use super::verdict::{Verdict, decide, default_delta};
 
 /// What two separate sets of samples say.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +42,44 @@ pub fn compare(reference: &[f64], candidate: &[f64]) -> Option<Unpaired> {
     })
 }
 
+/// Two runs brought to the same floor: how the candidate's ratio looks once the movement of the control between
+/// the runs is taken out of it. Weaker than pairs within rounds, since only that movement is known, not when it came.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Normalised {
+    /// The candidate's shift over the control's.
+    pub ratio: f64,
+    /// Its 95 % interval: both intervals' log half-widths added in quadrature.
+    pub ci95: Option<[f64; 2]>,
+    /// How the control moved: second run over first.
+    pub control_ratio: f64,
+    /// What a weak verdict may name: at least the default, and no less than the control's own movement.
+    pub delta: f64,
+    /// The word, to be called weak.
+    pub verdict: Verdict,
+}
+
+/// Compares over the control of each run; `None` as for [`compare`].
+pub fn normalised(
+    reference: &[f64],
+    candidate: &[f64],
+    control_of_reference: &[f64],
+    control_of_candidate: &[f64],
+) -> Option<Normalised> {
+    let own = compare(reference, candidate)?;
+    let control = compare(control_of_reference, control_of_candidate)?;
+    let ratio = own.shift_ratio / control.shift_ratio;
+    let side = |i: usize| {
+        let reach = |u: &Unpaired| u.shift_ci95.map(|ci| (ci[i] / u.shift_ratio).ln());
+        reach(&own).zip(reach(&control)).map(|(a, b)| a.hypot(b))
+    };
+    // The control's upper reach lowers the quotient: both sides use the larger.
+    let reach = side(0).zip(side(1)).map(|(a, b)| a.max(b));
+    let ci95 = reach.map(|r| [ratio * (-r).exp(), ratio * r.exp()]);
+    let moved = control.shift_ratio.ln().abs().exp_m1();
+    let delta = default_delta(control.shift_ci95).max(moved);
+    Some(Normalised { ratio, ci95, control_ratio: control.shift_ratio, delta, verdict: decide(ratio, ci95, delta) })
+}
+
 fn plain_median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -59,6 +98,11 @@ mod tests {
         assert!((c.median_ratio - 2.0).abs() < 1e-12 && (c.shift_ratio - 2.0).abs() < 1e-12);
         let [low, high] = c.shift_ci95.unwrap();
         assert!(low > 1.8 && high < 2.2 && c.p_value < 1e-10);
+        let weak = normalised(&a, &b, &a, &a).unwrap();
+        assert_eq!((weak.verdict, weak.control_ratio), (Verdict::Slower, 1.0));
+        // All of it explained by the control: nothing is left.
+        let moved = normalised(&a, &b, &a, &b).unwrap();
+        assert!((moved.ratio - 1.0).abs() < 1e-12 && moved.delta > 0.99 && moved.verdict == Verdict::Equivalent);
         assert_eq!(compare(&a, &[]), None);
         assert_eq!(compare(&a, &[0.0]), None);
     }

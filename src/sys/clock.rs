@@ -1,10 +1,12 @@
-//! `CLOCK_MONOTONIC` in nanoseconds, its resolution and what reading it costs.
+//! The monotonic clock in nanoseconds, its resolution and what reading it costs.
 
-/// Nanoseconds of `CLOCK_MONOTONIC`. Async-signal-safe: reads the vDSO, allocates nothing.
+use crate::sys::platform::CLOCK;
+
+/// Nanoseconds of the monotonic clock (`CLOCK_MONOTONIC`; on macOS `CLOCK_UPTIME_RAW`). Async-signal-safe: reads the vDSO, allocates nothing.
 pub fn now_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid timespec that outlives the call; the clock exists on every system we build for.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    unsafe { libc::clock_gettime(CLOCK, &raw mut t) };
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
@@ -12,7 +14,7 @@ pub fn now_ns() -> u64 {
 pub fn resolution_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: as in `now_ns`.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &raw mut t) };
+    unsafe { libc::clock_getres(CLOCK, &raw mut t) };
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 

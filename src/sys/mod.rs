@@ -1,7 +1,7 @@
 //! Everything that talks to the kernel, and the only place with `unsafe` and `libc::`.
 //!
 //! A raw call becomes a `Result` in [`ret`], and leaves here as a safe noun. What differs between systems
-//! lives in `linux/` and `macos.rs` under the same function names; what differs between processors in
+//! lives in `linux/` and `macos/` under the same function names; what differs between processors in
 //! `linux/arch/`.
 #![allow(unsafe_code)] // reason: this is the layer that holds it; each block carries its SAFETY line.
 
@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod keeper;
+pub mod page_cache;
 pub mod process;
 mod ret;
 
@@ -27,5 +28,15 @@ pub mod wait;
 pub mod linux;
 #[cfg(target_os = "linux")]
 use linux as platform;
+#[cfg(target_os = "macos")]
+pub mod macos;
+#[cfg(target_os = "macos")]
+use macos as platform;
 
-pub use platform::{become_subreaper, memory_file, program_file};
+/// Bytes of a memory page.
+pub fn page_size() -> usize {
+    // SAFETY: sysconf takes a number.
+    let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(n).unwrap_or(4096).max(1)
+}
+pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, system_control};

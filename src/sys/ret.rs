@@ -14,7 +14,8 @@ pub(crate) fn cvt(value: i32) -> Result<i32> {
     if value == -1 { Err(Error::from_errno(errno())) } else { Ok(value) }
 }
 
-/// The same for calls that return a long.
+/// The same for calls that return a long (only Linux makes raw system calls).
+#[cfg(target_os = "linux")]
 pub(crate) fn cvt_long(value: libc::c_long) -> Result<libc::c_long> {
     if value == -1 { Err(Error::from_errno(errno())) } else { Ok(value) }
 }

@@ -47,6 +47,8 @@ pub enum Stdout {
     Pipe,
     /// `/dev/null`.
     Null,
+    /// A pseudo-terminal that we drain, for standard error too: what a person's terminal would make the program do.
+    Pty,
 }
 
 impl Stdout {
@@ -55,6 +57,7 @@ impl Stdout {
         match self {
             Stdout::Pipe => "pipe",
             Stdout::Null => "null",
+            Stdout::Pty => "pty",
         }
     }
 }
@@ -170,6 +173,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) stdout: RawFd,
     pub(crate) stderr: RawFd,
     pub(crate) report: *mut ChildReport,
+    /// Standard output is a terminal, and becomes the child's own.
+    pub(crate) terminal: bool,
     /// The parent wants a descriptor that tells the child's end, besides wait4.
     pub(crate) watched: bool,
 }
@@ -184,10 +189,45 @@ pub struct Starter {
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let (read, write) = platform::pipe_cloexec().context(|| "cannot make a pipe")?;
-    // SAFETY: `read` is open; F_SETFL takes an int.
-    cvt(unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
-        .context(|| "cannot set up a pipe")?;
+    set_nonblocking(&read)?;
     Ok((read, write))
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> Result<()> {
+    // SAFETY: `fd` is open; F_SETFL takes an int.
+    cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })
+        .context(|| "cannot set up a stream")?;
+    Ok(())
+}
+
+/// Both ends of a child's streams; all `None` where they go to `/dev/null`, and one stream where it is a terminal.
+struct StreamEnds {
+    out_read: Option<OwnedFd>,
+    out_write: Option<OwnedFd>,
+    err_read: Option<OwnedFd>,
+    err_write: Option<OwnedFd>,
+}
+
+impl StreamEnds {
+    fn new(to: Stdout) -> Result<StreamEnds> {
+        let (mut out, mut err) = (None, None);
+        match to {
+            Stdout::Null => {}
+            Stdout::Pipe => (out, err) = (Some(pipe()?), Some(pipe()?)),
+            Stdout::Pty => {
+                let (ours, theirs) = platform::pseudo_terminal().context(|| "cannot make a pseudo-terminal")?;
+                set_nonblocking(&ours)?;
+                out = Some((ours, theirs));
+            }
+        }
+        let (out_read, out_write) = out.unzip();
+        let (err_read, err_write) = err.unzip();
+        Ok(StreamEnds { out_read, out_write, err_read, err_write })
+    }
+
+    fn close_write_ends(&mut self) {
+        drop((self.out_write.take(), self.err_write.take()));
+    }
 }
 
 /// A copy of `fd` above the standard three, so that redirecting one cannot overwrite another.
@@ -333,9 +373,7 @@ impl Starter {
     pub fn start(&mut self, program: &Program, options: &StartOptions) -> Result<RawStart, StartFailure> {
         // -- preparation: everything that can be done before the clock is read --
         self.stderr_kept.clear();
-        let piped = options.stdout == Stdout::Pipe;
-        let (out_read, mut out_write) = if piped { pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
-        let (err_read, mut err_write) = if piped { pipe().map(|(r, w)| (Some(r), Some(w)))? } else { (None, None) };
+        let mut ends = StreamEnds::new(options.stdout)?;
         rewind_stdin(&program.stdin)?;
         let null = self.null.as_raw_fd();
         let plan = ChildPlan {
@@ -345,23 +383,25 @@ impl Starter {
                 Stdin::Inherit => 0,
                 Stdin::File(fd) => fd.as_raw_fd(),
             },
-            stdout: out_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
-            stderr: err_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
+            stdout: ends.out_write.as_ref().map_or(null, AsRawFd::as_raw_fd),
+            stderr: ends.err_write.as_ref().or(ends.out_write.as_ref()).map_or(null, AsRawFd::as_raw_fd),
+            terminal: options.stdout == Stdout::Pty,
             report: self.memory.start().cast::<ChildReport>(),
-            watched: piped,
+            watched: options.stdout != Stdout::Null,
         };
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
         unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
 
+        let ready = platform::ready(options.method, &plan)?;
         signal::set_alarm(options.timeout_ns.unwrap_or(0));
 
         // -- the timed window opens: nothing below allocates --
         let t0 = now_ns();
-        let (pid, exit) = platform::spawn(options.method, &plan).map_err(StartFailure::System)?;
+        let (pid, exit) = platform::spawn(ready, &plan)?;
         // Our copies of the writing ends keep the pipes from hanging up as the child ends: the descriptor of its end
         // wakes us, once. Without that descriptor, hanging up is all there is to wait for.
         if options.stamp_eof || exit.is_none() {
-            drop((out_write.take(), err_write.take()));
+            ends.close_write_ends();
         }
         let deadline = options.timeout_ns.map(|t| t0.saturating_add(t));
         let mut child = Running {
@@ -373,14 +413,14 @@ impl Starter {
             interrupted: false,
             ended_at_first_byte: false,
         };
-        let (mut out, mut err) = (Reader::new(out_read), Reader::new(err_read));
+        let (mut out, mut err) = (Reader::new(ends.out_read.take()), Reader::new(ends.err_read.take()));
         self.watch(&mut child, &mut out, &mut err, options.until_first_byte);
         let (status, usage) = reap(&mut child)?;
         let t_exit = now_ns();
         // -- the window is closed; what follows is bookkeeping --
 
         signal::set_alarm(0);
-        drop((out_write, err_write));
+        ends.close_write_ends();
         self.drain(&mut out, &mut err);
         let held_open = out.fd.is_some() || err.fd.is_some();
         // SAFETY: as above; the child is gone, so nothing writes there any more.
@@ -510,7 +550,12 @@ pub(crate) unsafe fn child_main(plan: &ChildPlan<'_>) -> ! {
     #[allow(clippy::multiple_unsafe_ops_per_block)] // reason: one reviewed unit, each line a plain system call
     // SAFETY: each call is async-signal-safe and takes numbers or pointers that the caller vouches for.
     unsafe {
-        libc::setpgid(0, 0);
+        if plan.terminal {
+            libc::setsid();
+            libc::ioctl(plan.stdout, libc::TIOCSCTTY as _, 0);
+        } else {
+            libc::setpgid(0, 0);
+        }
         let ok = cvt_retry(|| libc::dup2(plan.stdin, 0)).is_ok()
             && cvt_retry(|| libc::dup2(plan.stdout, 1)).is_ok()
             && cvt_retry(|| libc::dup2(plan.stderr, 2)).is_ok()

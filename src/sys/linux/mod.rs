@@ -14,7 +14,18 @@ use std::ptr;
 use crate::error::{Context, Error, Result};
 use crate::sys::process::{Program, Target};
 use crate::sys::ret::{cvt, cvt_long, errno};
-use crate::sys::start::{ChildPlan, Method, child_main};
+use crate::sys::start::{ChildPlan, Method, StartFailure, child_main};
+
+/// The clock of every timestamp.
+pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+/// The system does not examine a file when it is first executed.
+pub const SCANS_NEW_FILES: bool = false;
+
+/// A program of the system's to stand for the control: not needed here, we write a smaller one.
+pub fn system_control() -> Option<&'static std::path::Path> {
+    None
+}
 
 /// Bytes of stack for a vforked child: it only makes system calls.
 const CHILD_STACK: usize = 32 * 1024;
@@ -29,11 +40,40 @@ pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
+/// Both sides of a new pseudo-terminal, closed on exec: ours, the program's.
+pub(crate) fn pseudo_terminal() -> Result<(OwnedFd, OwnedFd)> {
+    /// ioctl number of TIOCGPTPEER (Linux 4.13): the other side without looking for it in /dev/pts.
+    const TIOCGPTPEER: libc::c_ulong = 0x5441;
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the path is NUL-terminated.
+    let ours = cvt(unsafe { libc::open(c"/dev/ptmx".as_ptr(), flags) }).context(|| "/dev/ptmx")?;
+    // SAFETY: `ours` was just made and has no other owner.
+    let ours = unsafe { OwnedFd::from_raw_fd(ours) };
+    let unlocked: c_int = 0;
+    // SAFETY: TIOCSPTLCK reads an int.
+    cvt(unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCSPTLCK as _, &raw const unlocked) })?;
+    // SAFETY: TIOCGPTPEER takes open flags and returns a new descriptor.
+    let theirs = cvt(unsafe { libc::ioctl(ours.as_raw_fd(), TIOCGPTPEER as _, flags) })?;
+    // SAFETY: `theirs` was just made and has no other owner.
+    Ok((ours, unsafe { OwnedFd::from_raw_fd(theirs) }))
+}
+
+/// What is made before the clock is read: nothing here but the choice itself.
+pub(crate) struct Ready {
+    method: Method,
+}
+
+/// Prepares what `spawn` needs, outside of the timed window.
+#[allow(clippy::unnecessary_wraps)] // reason: the other systems' half can fail.
+pub(crate) fn ready(method: Method, _plan: &ChildPlan<'_>) -> Result<Ready> {
+    Ok(Ready { method })
+}
+
 /// Makes the child. Returns its pid and, where `plan.watched` and on Linux 5.2 and later, a descriptor that turns
 /// readable at its end.
-pub(crate) fn spawn(method: Method, plan: &ChildPlan<'_>) -> Result<(i32, Option<OwnedFd>)> {
+pub(crate) fn spawn(ready: Ready, plan: &ChildPlan<'_>) -> Result<(i32, Option<OwnedFd>), StartFailure> {
     let mut pidfd: RawFd = -1;
-    let pid = match method {
+    let pid = match ready.method {
         Method::Fork => fork(plan, &mut pidfd),
         Method::Vfork => vfork(plan, &mut pidfd),
     }

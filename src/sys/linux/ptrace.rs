@@ -159,6 +159,7 @@ impl Probed {
             stdout: streams.stdout.as_raw_fd(),
             stderr: streams.stderr.as_raw_fd(),
             report: memory.start().cast::<ChildReport>(),
+            terminal: false,
             watched: false,
         };
         let t0 = now_ns();

@@ -1,0 +1,89 @@
+//! Comparisons of stored samples as text.
+
+use std::fmt::Write;
+
+use super::bench_text::compared;
+use super::columns_text::p_value;
+use super::table::Table;
+use crate::output::Style;
+use crate::record::stored::{Compared, Outcome, StoredComparison};
+use crate::stat::unpaired::{Normalised, Unpaired};
+use crate::units;
+
+/// The whole text.
+pub fn text(c: &StoredComparison, style: Style) -> String {
+    let mut t = table(c).render(style);
+    t.push('\n');
+    for one in &c.compared {
+        t.push_str(&sentence(one));
+    }
+    for w in &c.warnings {
+        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
+    }
+    t
+}
+
+/// A value of the metric with its unit, which the end of the metric's name tells.
+fn value(metric: &str, x: u64) -> String {
+    match metric {
+        m if m.ends_with("_ns") => units::time(x as f64),
+        m if m.ends_with("_bytes") => units::bytes(x),
+        _ => units::count(x),
+    }
+}
+
+fn table(c: &StoredComparison) -> Table {
+    let first = c.entries.first().map_or("", |e| e.file.as_str());
+    let many = c.entries.iter().any(|e| e.file != first);
+    let mut table = Table::new(["file", "command", ">starts", ">p50", ">95 % interval", ">p95", ">max"]);
+    for e in &c.entries {
+        let s = &e.summary;
+        let v = |x| value(&c.metric, x);
+        let interval = s.p50_ci95.map_or("-".to_string(), |[a, b]| format!("{} to {}", v(a), v(b)));
+        let file = if many { e.file.clone() } else { String::new() };
+        table.row([file, e.name.clone(), units::count(s.n as u64), v(s.p50), interval, v(s.p95), v(s.max)]);
+    }
+    table.without_empty_columns()
+}
+
+fn sentence(c: &Compared) -> String {
+    match &c.outcome {
+        Outcome::Paired(v, delta) => format!("{}\n", compared(&c.candidate, &c.reference, v, *delta, "spawn to exit")),
+        Outcome::NoRatio => format!("{} against {}: a value is zero, so there is no ratio\n", c.candidate, c.reference),
+        Outcome::Unpaired(u, over) => {
+            let mut t = unpaired(c, u, over.is_none());
+            if let Some(n) = over {
+                t.push_str(&over_control(n));
+            }
+            t
+        }
+    }
+}
+
+fn interval(ci: Option<[f64; 2]>) -> String {
+    ci.map_or("no interval".to_string(), |[a, b]| format!("{a:.3} to {b:.3}"))
+}
+
+fn unpaired(c: &Compared, u: &Unpaired, alone: bool) -> String {
+    let verdict = if alone { "; no verdict" } else { "" };
+    format!(
+        "{} against {}: medians {:.3} times; typical shift {:.3} times ({} if all starts were independent, p = {}){verdict}\n",
+        c.candidate,
+        c.reference,
+        u.median_ratio,
+        u.shift_ratio,
+        interval(u.shift_ci95),
+        p_value(u.p_value)
+    )
+}
+
+fn over_control(n: &Normalised) -> String {
+    format!(
+        "  the control moved {:.3} times between the runs; over it the shift is {:.3} times ({}): {}, weakly, at delta {:.1} %\n",
+        n.control_ratio,
+        n.ratio,
+        interval(n.ci95),
+        n.verdict,
+        n.delta * 100.0
+    )
+}

@@ -1,0 +1,99 @@
+//! The macOS half of `sys`: the same function names as `linux`. What the system does not offer is an error that says
+//! so, never a panic. Type-checked on Linux (`make check-mac`); it has not been run on a Mac.
+
+pub mod host;
+mod spawn;
+
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
+
+use crate::error::{Context, Error, Result};
+use crate::sys::process::{Program, Target};
+use crate::sys::ret::cvt;
+
+pub(crate) use spawn::{ready, spawn};
+
+/// Nanoseconds since boot without sleep, from `mach_absolute_time`: CLOCK_MONOTONIC has microseconds here only.
+pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
+
+/// The system examines a file when it is first executed (code signature, notarisation, XProtect), which takes up to
+/// seconds: the first start of each file is never a sample.
+pub const SCANS_NEW_FILES: bool = true;
+
+/// A program of the system's that only exits, to stand for the control: the kernel runs no program here without the
+/// dynamic linker and a signature, so that we cannot write one that is smaller.
+pub fn system_control() -> Option<&'static Path> {
+    Some(Path::new("/usr/bin/true"))
+}
+
+/// Both ends of a pipe, closed on exec: read, write. Between the two calls another thread could start a program that
+/// inherits them; we start programs from one thread only.
+pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: pipe fills an array of two ints.
+    cvt(unsafe { libc::pipe(fds.as_mut_ptr()) })?;
+    // SAFETY: both descriptors were just made and have no other owner.
+    let [read, write] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    for fd in fds {
+        // SAFETY: the descriptor is open; F_SETFD takes an int.
+        cvt(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    Ok((read, write))
+}
+
+/// Sets `errno`, for refusals of ours that travel like the system's. Async-signal-safe.
+fn refuse(errno: i32) {
+    // SAFETY: __error returns the calling thread's own errno, which is always there.
+    let at = unsafe { libc::__error() };
+    // SAFETY: as above.
+    unsafe { at.write(errno) };
+}
+
+/// execve. Returns only on failure, with errno set.
+///
+/// # Safety
+/// As for `child_main`.
+pub(crate) unsafe fn exec(program: &Program) {
+    match &program.target {
+        Target::Path(path) => {
+            // SAFETY: path and arrays are NUL-terminated and alive.
+            unsafe { libc::execve(path.as_ptr(), program.argv.as_ptr(), program.envp.as_ptr()) };
+        }
+        // There is no fexecve; `program_file` makes none, so nobody comes here.
+        Target::File(_) => refuse(libc::ENOTSUP),
+    }
+}
+
+/// Threads are placed by the system alone: refused, with errno set. Async-signal-safe.
+pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
+    refuse(libc::ENOTSUP);
+    false
+}
+
+/// An executable file that needs no file system.
+///
+/// # Errors
+/// Always: there is none here.
+pub fn program_file(_name: &std::ffi::CStr, _bytes: &[u8]) -> Result<OwnedFd> {
+    Err(Error::new("macOS executes no memory files"))
+}
+
+/// A growing store outside our address space for what is collected while we measure: a temporary file that has no
+/// name any more.
+///
+/// # Errors
+/// Where no temporary directory takes a file.
+pub fn memory_file(name: &std::ffi::CStr) -> Result<std::fs::File> {
+    let leaf = format!("{}-{}", name.to_string_lossy(), std::process::id());
+    let path = std::env::temp_dir().join(leaf);
+    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+    let file = file.context(|| format!("cannot make a temporary file at {}", path.display()))?;
+    // Its contents live as long as the descriptor.
+    std::fs::remove_file(&path).context(|| path.display().to_string())?;
+    Ok(file)
+}
+
+/// Adopts orphaned descendants of our children: not offered here.
+pub fn become_subreaper() -> bool {
+    false
+}
