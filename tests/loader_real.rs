@@ -505,3 +505,43 @@ fn an_unresolved_symbol_is_named() {
     let run = Command::new(b.path("main")).output().unwrap();
     assert!(String::from_utf8_lossy(&run.stderr).contains("undefined symbol: nowhere"));
 }
+
+/// A version that the library does not define, and DT_RELR without the version that allows it.
+#[test]
+fn missing_versions_end_the_start() {
+    let Some(b) = Bench::new("versions", "cc") else { return };
+    let rpath = format!("-Wl,-rpath,{}", b.dir.display());
+    b.source("old.map", "V_1 { global: v; };\n");
+    b.source("new.map", "V_1 { }; V_2 { global: v; } V_1;\n");
+    b.library("libv.so", "v", &["-Wl,--version-script,new.map"]);
+    let source = b.source("main.c", "extern int v(void); int main(void) { return v(); }\n");
+    b.build(&["-o", "main", &source, "-L.", "-lv", &rpath]);
+    b.library("libv.so", "v", &["-Wl,--version-script,old.map"]);
+    let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+    assert_eq!((c.version_errors.len(), c.version_errors[0].version.as_slice()), (1, &b"V_2"[..]));
+    let run = Command::new(b.path("main")).output().unwrap();
+    assert!(String::from_utf8_lossy(&run.stderr).contains(&c.version_errors[0].why), "{run:?}");
+
+    b.library("libr.so", "r", &[]);
+    let table = b.source(
+        "relr.c",
+        "const char *const t[] = {\"a\", \"b\"}; int puts(const char *); int r(void) { return puts(t[0]); }\n",
+    );
+    for (flags, fails) in
+        [(&["-Wl,-z,pack-relative-relocs"][..], false), (&["-fuse-ld=lld", "-Wl,--pack-dyn-relocs=relr"], true)]
+    {
+        if fails && support::tool("ld.lld").is_none() {
+            continue;
+        }
+        let mut args = vec!["-shared", "-fPIC", "-o", "libr.so", &table];
+        args.extend(flags);
+        b.build(&args);
+        b.program(&["-L.", "-lr", &rpath]);
+        let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+        let run = Command::new(b.path("main")).output().unwrap();
+        let text = String::from_utf8_lossy(&run.stderr);
+        // Newer linkers add the version themselves.
+        assert_eq!(!c.version_errors.is_empty(), !run.status.success(), "{:?} {text}", c.version_errors);
+        assert!(c.version_errors.iter().all(|e| text.contains(&e.why)), "{text}");
+    }
+}

@@ -77,6 +77,7 @@ struct Glibc<'a> {
     lists: Vec<(PathList, PathList)>,
     missing: Vec<Missing>,
     origin: Vec<u8>,
+    cache_failed: bool,
 }
 
 /// Follows glibc's search for a program.
@@ -140,6 +141,7 @@ impl<'a> Glibc<'a> {
             lists: Vec::new(),
             missing: Vec::new(),
             origin,
+            cache_failed: false,
         }
     }
 
@@ -472,9 +474,8 @@ impl<'a> Glibc<'a> {
 
     /// The cache is opened once: its failure counts once.
     fn note_missing_cache(&mut self, path: &Path, e: Errno) {
-        let noted = |t: &super::search::Tried| t.by == FoundBy::Cache && t.path == path;
-        let before = self.missing.iter().any(|m| m.tried.iter().any(noted));
-        if !before {
+        if !self.cache_failed {
+            self.cache_failed = true;
             self.opener.counts.failed_opens = self.opener.counts.failed_opens.saturating_add(1);
         }
         self.opener.note(FoundBy::Cache, path, e.text());

@@ -32,7 +32,11 @@ pub mod symbols;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: a test's stand-in.
 pub(crate) mod testing;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: tests.
+mod tests;
 pub mod tokens;
+mod version_check;
 pub mod versions;
 mod work;
 
@@ -94,6 +98,19 @@ pub struct Unresolved {
     pub symbol: Vec<u8>,
     /// Its version.
     pub version: Option<Vec<u8>>,
+}
+
+/// A version that a library should define and does not: glibc ends the start after loading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionError {
+    /// Index of the object that asks for it.
+    pub object: usize,
+    /// The version.
+    pub version: Vec<u8>,
+    /// The library that should define it.
+    pub file: Vec<u8>,
+    /// The loader's words.
+    pub why: String,
 }
 
 /// Where a symbol is bound.
@@ -187,6 +204,8 @@ pub struct Closure {
     pub missing: Vec<Missing>,
     /// What ends the start before all is loaded.
     pub fatal: Option<String>,
+    /// Versions that no library defines.
+    pub version_errors: Vec<VersionError>,
     /// Look-ups that end nowhere.
     pub unresolved: Vec<Unresolved>,
     /// What the loader looks up for itself.
@@ -326,6 +345,7 @@ fn alone(program: &Path, binary: &Binary) -> Closure {
         objects: vec![object],
         missing: Vec::new(),
         fatal: None,
+        version_errors: Vec::new(),
         unresolved: Vec::new(),
         own_lookups: Vec::new(),
         costly: Vec::new(),
@@ -383,8 +403,9 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
             version: Some(identity.version),
         }),
         objects,
-        missing: search.missing,
-        fatal: search.fatal,
+        missing: Vec::new(),
+        fatal: search.fatal.clone(),
+        version_errors: Vec::new(),
         unresolved: Vec::new(),
         own_lookups: Vec::new(),
         costly: Vec::new(),
@@ -392,10 +413,15 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
         warnings: Vec::new(),
         totals: Totals::default(),
     };
+    if identity.flavour == Flavour::Glibc {
+        closure.version_errors = version_check::check(&search, identity);
+        closure.version_errors.iter_mut().for_each(|e| e.object = place(e.object).unwrap_or(0));
+    }
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
     closure.totals = totals(&closure, search.counts, counted);
+    closure.missing = search.missing;
     closure
 }
 

@@ -143,7 +143,8 @@ pub struct Symbols {
     strings: Part,
     versym: Part,
     pub(super) hash: HashTables,
-    versions: Versions,
+    /// Versions asked for and defined.
+    pub versions: Versions,
     /// Look-ups of its relocations, in both spellings of GLOB_DAT's class.
     requests: [OnceLock<RequestSet>; 2],
     /// Slots that a lazy start leaves for their first call.
