@@ -27,6 +27,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod crosscheck;
 pub mod elf;
 pub mod error;
 pub mod facts;

@@ -7,7 +7,7 @@
 
 use premain::json::Json;
 use premain::stat::linear::Matrix;
-use premain::stat::{dist, drift, fit, ministat, paired, quantile, rank, special};
+use premain::stat::{dist, drift, fit, memory, ministat, paired, quantile, rank, special};
 
 /// One case, and what of it did not agree.
 struct Case<'a> {
@@ -144,7 +144,7 @@ fn ranks(c: &mut Case) -> bool {
             c.same_list("ci", ci.as_ref().map(|c| c.as_slice()), 1e-14);
         }
         "holm" => c.same_list("adjusted", Some(&paired::holm(&c.list("p"))), 1e-14),
-        "autocorrelation" => c.same("value", paired::autocorrelation(&c.list("x")).unwrap(), 1e-12),
+        "autocorrelation" => c.same("value", memory::autocorrelation(&c.list("x")).unwrap(), 1e-12),
         _ => return false,
     }
     true

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod common;
 pub mod explain;
+pub mod files;
 pub mod hooks;
 pub mod inspect;
 pub mod measuring;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Context, Error, Result};
 use crate::facts::{Fact, Format, LinkFacts};
 use crate::loader::{self, Closure};
-use crate::{elf, script};
+use crate::script;
 
 /// Facts of `path` and, where it is a script, of the interpreters that the kernel goes through, the last one being the
 /// program that runs.
@@ -38,10 +38,7 @@ pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
 /// # Errors
 /// As [`chain`].
 pub fn one(path: &Path) -> Result<LinkFacts> {
-    let bytes = std::fs::read(path).context(|| path.to_string_lossy())?;
-    let facts =
-        if script::is_script(&bytes) { script::link_facts(path, &bytes) } else { elf::link_facts(path, &bytes) };
-    facts.context(|| path.to_string_lossy())
+    super::files::facts(path).context(|| path.to_string_lossy())
 }
 
 /// What the loader of `program` will map and do in the environment `env`, started from `cwd`.

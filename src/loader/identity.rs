@@ -18,6 +18,8 @@ pub enum Flavour {
     Glibc,
     /// musl.
     Musl,
+    /// macOS's dyld, known by the program's format.
+    Dyld,
     /// None that this tool knows.
     Unknown,
 }
@@ -28,6 +30,7 @@ impl Flavour {
         match self {
             Flavour::Glibc => "glibc",
             Flavour::Musl => "musl",
+            Flavour::Dyld => "dyld",
             Flavour::Unknown => "unknown",
         }
     }

@@ -10,6 +10,7 @@
 //! | `identity`, `cpu`, `tokens`, `cache` | the loader's own file, hwcaps, `$ORIGIN`, `ld.so.cache` |
 //! | `binary`, `symbols`, `versions`, `hash` | one object: what it needs, what it looks up, where others look |
 //! | `search`, `glibc`, `musl` | the search of each loader |
+//! | `dyld`, `rpath` | the closure of a Mach-O program |
 //! | `lookup`, `own`, `work` | where look-ups end, what the loader looks up for itself, the sums |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
@@ -17,6 +18,7 @@
 pub mod binary;
 pub mod cache;
 pub mod cpu;
+pub mod dyld;
 pub mod files;
 mod glibc;
 pub mod hash;
@@ -27,6 +29,7 @@ pub mod memo;
 mod musl;
 pub mod own;
 pub mod root;
+pub mod rpath;
 pub mod search;
 pub mod symbols;
 #[cfg(test)]
@@ -269,7 +272,7 @@ pub fn closure_of(
     let found = match identity.flavour {
         Flavour::Glibc => glibc::search(program, interpreter, identity, options, files, memo),
         Flavour::Musl => musl::search(program, interpreter, identity, options, files, memo),
-        Flavour::Unknown => {
+        Flavour::Dyld | Flavour::Unknown => {
             let mut closure = alone(program.0, binary);
             closure.loader = Some(Loader { path, flavour: Flavour::Unknown, version: None });
             closure

@@ -55,6 +55,8 @@ pub enum FoundBy {
     Cache,
     /// The loader's default directories.
     Default,
+    /// dyld's shared cache: expected there, not looked at.
+    SharedCache,
 }
 
 impl FoundBy {
@@ -70,6 +72,7 @@ impl FoundBy {
             FoundBy::Runpath => "runpath",
             FoundBy::Cache => "cache",
             FoundBy::Default => "default",
+            FoundBy::SharedCache => "shared_cache",
         }
     }
 }

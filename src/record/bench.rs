@@ -17,7 +17,7 @@ use crate::stat::verdict::{Verdict, decide, default_delta, rounds_to_decide};
 use crate::sys::clock;
 use crate::sys::page_cache::Evicted;
 use crate::sys::start::{Method, Stdout};
-use crate::sys::wait::own_usage;
+use crate::sys::wait::own_peak_rss_bytes;
 
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +166,12 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
+    /// Largest peak memory that `self`, the control, showed: a child inherits its parent's high-water mark, so no other
+    /// command's peak can be seen below it.
+    pub fn rss_floor_bytes(&self) -> u64 {
+        self.metric("max_rss_bytes").map_or(0, |s| s.max)
+    }
+
     /// The summary of a metric.
     pub fn metric(&self, name: &str) -> Option<&Summary> {
         METRICS.iter().zip(&self.metrics).find(|((n, _), _)| *n == name).and_then(|(_, s)| s.as_ref())
@@ -190,8 +196,8 @@ pub struct BenchRecord {
     pub clock_resolution_ns: u64,
     /// Nanoseconds a reading.
     pub clock_read_ns: f64,
-    /// Our own peak memory: no child's peak can be seen below it.
-    pub rss_floor_bytes: u64,
+    /// Our own peak memory while we measured, where it can be known.
+    pub own_peak_rss_bytes: Option<u64>,
     /// Commands in the order given.
     pub commands: Vec<CommandRecord>,
     /// Both starts of the control in each round together.
@@ -216,7 +222,7 @@ impl BenchRecord {
         accepted: &dyn Fn(usize, &Sample) -> bool,
     ) -> Result<BenchRecord> {
         // Before anything is summarised: the memory that children saw is that of the measuring.
-        let rss_floor_bytes = own_usage()?.max_rss_bytes;
+        let own_peak_rss_bytes = own_peak_rss_bytes();
         let arms = commands.len();
         let first = log.arm(arms)?;
         let second = log.arm(arms + 1)?;
@@ -252,7 +258,7 @@ impl BenchRecord {
             setting,
             clock_resolution_ns: clock::resolution_ns(),
             clock_read_ns: clock::read_cost_ns(),
-            rss_floor_bytes,
+            own_peak_rss_bytes,
             commands: records,
             control,
             noise,

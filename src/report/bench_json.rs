@@ -51,7 +51,7 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("clock", "CLOCK_MONOTONIC".into()),
         ("clock_resolution_ns", r.clock_resolution_ns.into()),
         ("clock_read_ns", r.clock_read_ns.into()),
-        ("own_max_rss_bytes", r.rss_floor_bytes.into()),
+        ("own_max_rss_bytes", r.own_peak_rss_bytes.into()),
         ("delta", r.delta.into()),
     ])
 }
@@ -76,7 +76,7 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     for ((name, _), summary) in METRICS.iter().zip(&c.metrics) {
         j.push(name, summary.as_ref().map(summary_json));
         if *name == "max_rss_bytes" {
-            j.push("max_rss_floor_bytes", r.rss_floor_bytes);
+            j.push("max_rss_floor_bytes", r.control.metric("max_rss_bytes").map(summary_json));
         }
     }
     j.push("vs_reference", c.vs_reference.as_ref().map(|v| versus(v, r.delta)));
@@ -160,6 +160,9 @@ pub(super) fn versus(v: &VersusReference, delta: f64) -> Json {
         ("p_value", c.p_value.into()),
         ("p_value_holm", v.p_adjusted.into()),
         ("test", c.test.name().into()),
+        ("autocorrelation", c.autocorrelation.into()),
+        ("correlation_time_rounds", c.correlation_time.into()),
+        ("interval_method", c.interval.name().into()),
         ("delta", delta.into()),
         ("verdict", v.verdict.word().into()),
         ("rounds_needed", v.rounds_needed.into()),

@@ -5,8 +5,11 @@ use std::fmt::Write;
 use crate::measure::sample::Sample;
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::report::explain_text::warnings;
 use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
+use crate::report::width::wrap;
+use crate::stat::paired::IntervalMethod;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
 use crate::units;
@@ -15,11 +18,11 @@ use crate::units;
 pub fn text(r: &BenchRecord, style: Style) -> String {
     let mut t = table(r, style);
     t.push('\n');
-    t.push_str(&comparisons(r));
-    t.push_str(&method_lines(r));
-    for w in &r.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
+    t.push_str(&comparisons(r, style));
+    for line in method_lines(r).lines().flat_map(|l| wrap(l, style.width)) {
+        let _ = writeln!(t, "{}", style.dim(&line));
     }
+    t.push_str(&warnings(&r.warnings, style));
     t
 }
 
@@ -87,13 +90,15 @@ fn table(r: &BenchRecord, style: Style) -> String {
     table.without_empty_columns().render(style)
 }
 
-fn comparisons(r: &BenchRecord) -> String {
+fn comparisons(r: &BenchRecord, style: Style) -> String {
     let mut t = String::new();
     let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
     let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
-        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta, span));
+        for line in wrap(&compared(&c.name, reference, v, r.delta, span), style.width) {
+            let _ = writeln!(t, "{line}");
+        }
     }
     if !t.is_empty() {
         t.push('\n');
@@ -118,6 +123,10 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, sp
         units::time_difference(v.difference_ns as f64),
         c.pairs
     );
+    if c.interval == IntervalMethod::BlockBootstrap {
+        let _ =
+            write!(line, "; neighbouring rounds resemble each other, so the interval is a wider one (moving blocks)");
+    }
     if let Some(n) = v.rounds_needed {
         let _ = write!(line, "; about {} rounds would decide", units::count(n));
     }

@@ -3,6 +3,7 @@
 pub mod bench_json;
 pub mod bench_text;
 pub mod closure_json;
+pub mod closure_text;
 pub mod columns_json;
 pub mod columns_text;
 pub mod dots;
@@ -10,7 +11,9 @@ pub mod explain;
 pub mod explain_json;
 pub mod explain_text;
 pub mod export;
+pub mod facts_diff;
 pub mod facts_json;
+pub mod facts_text;
 pub mod findings;
 pub mod macho_json;
 pub mod number;

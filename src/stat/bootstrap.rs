@@ -72,9 +72,9 @@ pub fn block_length(n: usize, rho: f64) -> usize {
     length.clamp(1, (n / 4).max(1))
 }
 
-/// Resamples that keep n × resamples within a second of work, between 400 and 4,000.
+/// Resamples that keep n × resamples within a second of work, between 400 and 2,000.
 pub fn affordable_resamples(n: usize) -> usize {
-    (40_000_000 / n.max(1)).clamp(400, 4_000)
+    (40_000_000 / n.max(1)).clamp(400, 2_000)
 }
 
 pub(super) fn percentiles(mut found: Vec<f64>, confidence: f64) -> Option<[f64; 2]> {

@@ -2,7 +2,7 @@
 
 use super::bootstrap::{affordable_resamples, block_length, block_resample, percentiles};
 use super::dist::{normal_quantile, normal_upper};
-use super::paired::autocorrelation;
+use super::memory::{correlation_time, rank_autocorrelation};
 use super::quantile::median;
 use super::rng::Rng;
 
@@ -64,8 +64,9 @@ fn thirds(logs: &[f64], seed: u64) -> Option<(f64, [f64; 2])> {
     let third = logs.len() / 3;
     let (first, last) = (&logs[..third], &logs[logs.len() - third..]);
     let difference = |a: &mut [f64], b: &mut [f64]| Some(median(b)? - median(a)?);
-    let rho = [first, last].iter().filter_map(|x| autocorrelation(x)).fold(0.0, f64::max);
-    let block = block_length(third, rho);
+    let rho = [first, last].iter().filter_map(|x| rank_autocorrelation(x)).fold(0.0, f64::max);
+    let time = correlation_time(first).max(correlation_time(last));
+    let block = block_length(third, rho).max((2.0 * time).ceil() as usize);
     let mut rng = Rng::new(seed);
     let (mut a, mut b) = (Vec::new(), Vec::new());
     let mut found = Vec::new();

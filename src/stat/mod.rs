@@ -8,6 +8,7 @@
 //! | `quantile` | quantiles, [`quantile::Summary`], the exact interval of a median |
 //! | `bootstrap` | resampling intervals, by case and by moving block |
 //! | `rank` | signed-rank, sign and rank-sum tests, Hodges-Lehmann, Holm |
+//! | `memory` | autocorrelation, and how many rounds an independent one is worth |
 //! | `paired` | candidate against reference within rounds: ratio, interval, p-value |
 //! | `unpaired` | two runs made apart: what can still be said |
 //! | `verdict` | the one word, and how many rounds would decide |
@@ -25,6 +26,7 @@ pub mod dist;
 pub mod drift;
 pub mod fit;
 pub mod linear;
+pub mod memory;
 pub mod ministat;
 pub mod paired;
 pub mod quantile;

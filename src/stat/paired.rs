@@ -5,6 +5,8 @@
 //! whatever the distribution.
 
 use super::bootstrap::{affordable_resamples, block_interval, block_length};
+use super::dist::{normal_quantile, normal_upper};
+use super::memory::{self, correlation_time, rank_autocorrelation};
 use super::quantile::{median, median_interval};
 use super::rank::{Method, hodges_lehmann, sign_test, signed_rank};
 use super::rng::Rng;
@@ -69,9 +71,19 @@ impl Test {
 pub enum IntervalMethod {
     /// Order statistics: exact where rounds are independent.
     OrderStatistic,
-    /// Neighbouring rounds resemble each other: the hull of the order-statistic interval and a moving-block
-    /// bootstrap, never narrower than the first.
+    /// Neighbouring rounds resemble each other: the hull of the order-statistic interval, the same with as many
+    /// values as there are independent rounds, and a moving-block bootstrap. Never narrower than the first.
     BlockBootstrap,
+}
+
+impl IntervalMethod {
+    /// As printed beside an interval.
+    pub fn name(self) -> &'static str {
+        match self {
+            IntervalMethod::OrderStatistic => "order statistics",
+            IntervalMethod::BlockBootstrap => "moving-block bootstrap",
+        }
+    }
 }
 
 /// What the pairs say.
@@ -89,12 +101,15 @@ pub struct Comparison {
     pub interval: IntervalMethod,
     /// The Hodges-Lehmann ratio, a second opinion: far from `ratio` where the pairs are skewed.
     pub hodges_lehmann: f64,
-    /// Two-sided p-value of "no difference".
+    /// Two-sided p-value of "no difference"; where rounds are correlated, that of its normal score divided by
+    /// the root of the correlation time.
     pub p_value: f64,
     /// The test behind it.
     pub test: Test,
-    /// Correlation of neighbouring rounds; `None` where it is undefined.
+    /// Correlation of neighbouring rounds (of the ranks of their ratios); `None` where it is undefined.
     pub autocorrelation: Option<f64>,
+    /// How many rounds one independent round is worth: 1 where rounds are taken as independent.
+    pub correlation_time: f64,
 }
 
 /// Compares within rounds; `None` where no round has a ratio. `seed` drives the bootstrap.
@@ -111,19 +126,18 @@ pub fn compare_log_ratios(log_ratios: &[f64], seed: u64) -> Option<Comparison> {
     } else {
         (ranks.p_value, Test::SignedRank(ranks.method))
     };
-    let autocorrelation = autocorrelation(log_ratios);
+    let autocorrelation = rank_autocorrelation(log_ratios);
     let mut sorted = log_ratios.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let mut ci = median_interval(&sorted, 0.95);
-    let mut interval = IntervalMethod::OrderStatistic;
-    if let (Some(rho), Some(exact)) = (autocorrelation.filter(|&r| r > AUTOCORRELATION_LIMIT), ci) {
-        let block = block_length(log_ratios.len(), rho);
-        let resamples = affordable_resamples(log_ratios.len());
-        if let Some(b) = block_interval(log_ratios, block, resamples, 0.95, &mut Rng::new(seed), median) {
-            ci = Some([exact[0].min(b[0]), exact[1].max(b[1])]);
-            interval = IntervalMethod::BlockBootstrap;
+    let exact = median_interval(&sorted, 0.95);
+    let correlated = autocorrelation.filter(|&rho| rho > AUTOCORRELATION_LIMIT);
+    let correlation_time = correlated.map_or(1.0, |_| correlation_time(log_ratios));
+    let (ci, interval) = match (correlated, exact) {
+        (Some(rho), Some(exact)) => {
+            (Some(widened(log_ratios, &sorted, exact, (rho, correlation_time), seed)), IntervalMethod::BlockBootstrap)
         }
-    }
+        _ => (exact, IntervalMethod::OrderStatistic),
+    };
     Some(Comparison {
         pairs: log_ratios.len(),
         zero_rounds: 0,
@@ -131,10 +145,33 @@ pub fn compare_log_ratios(log_ratios: &[f64], seed: u64) -> Option<Comparison> {
         ratio_ci95: ci.map(|c| c.map(f64::exp)),
         interval,
         hodges_lehmann: hodges_lehmann(log_ratios)?.exp(),
-        p_value,
+        p_value: deflated(p_value, correlation_time),
         test,
         autocorrelation,
+        correlation_time,
     })
+}
+
+/// The hull of `exact` with what correlated rounds need: the order statistics of as many independent values as
+/// there are (the extremes, where these are fewer than six), and a moving-block bootstrap.
+fn widened(series: &[f64], sorted: &[f64], exact: [f64; 2], memory: (f64, f64), seed: u64) -> [f64; 2] {
+    let (n, (rho, time)) = (series.len(), memory);
+    let [low, high] = memory::median_ranks(n, time, 0.95).unwrap_or([0, n - 1]);
+    // Twice the correlation time is the best block of a first-order autoregression in long runs.
+    let block = block_length(n, rho).max((2.0 * time).ceil() as usize).min((n / 4).max(1));
+    let boot = block_interval(series, block, affordable_resamples(n), 0.95, &mut Rng::new(seed), median);
+    let all = [exact, [sorted[low], sorted[high]], boot.unwrap_or(exact)];
+    all.iter().fold(exact, |hull, ci| [hull[0].min(ci[0]), hull[1].max(ci[1])])
+}
+
+/// The p-value that the same score has with fewer independent rounds.
+fn deflated(p_value: f64, correlation_time: f64) -> f64 {
+    if correlation_time <= 1.0 || p_value >= 1.0 {
+        return p_value;
+    }
+    // A p-value that has underflowed to zero stays what it is.
+    let score = -normal_quantile(p_value / 2.0);
+    if score.is_finite() { 2.0 * normal_upper(score / correlation_time.sqrt()) } else { p_value }
 }
 
 /// The median of candidate - reference within rounds, to the nearest whole unit; `None` without rounds.
@@ -144,17 +181,6 @@ pub fn median_difference(reference: &[u64], candidate: &[u64]) -> Option<i64> {
     d.sort_unstable();
     let twice = d.get(d.len().checked_sub(1)? / 2)? + d.get(d.len() / 2)?;
     i64::try_from((twice + twice.signum()) / 2).ok()
-}
-
-/// Lag-1 autocorrelation: Σ (x_t - m)(x_t+1 - m) / Σ (x_t - m)². `None` below 3 values or without spread.
-pub fn autocorrelation(series: &[f64]) -> Option<f64> {
-    if series.len() < 3 {
-        return None;
-    }
-    let mean = series.iter().sum::<f64>() / series.len() as f64;
-    let spread: f64 = series.iter().map(|x| (x - mean).powi(2)).sum();
-    let neighbours: f64 = series.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
-    (spread > 0.0).then(|| neighbours / spread).filter(|r| r.is_finite())
 }
 
 /// Holm's step-down adjustment: with several candidates, the p-values to compare with the level as if each
