@@ -197,7 +197,7 @@ pub struct Loader {
 }
 
 /// A program and every object that its loader maps, in load order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Closure {
     /// The loader; `None` for a program that needs none.
     pub loader: Option<Loader>,
@@ -343,19 +343,7 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
 fn alone(program: &Path, binary: &Binary) -> Closure {
     use std::os::unix::ffi::OsStrExt;
     let object = object_of(program, program.as_os_str().as_bytes().to_vec(), FoundBy::Program, binary);
-    let mut closure = Closure {
-        loader: None,
-        objects: vec![object],
-        missing: Vec::new(),
-        fatal: None,
-        version_errors: Vec::new(),
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
-    };
+    let mut closure = Closure { objects: vec![object], ..Closure::default() };
     closure.totals = totals(&closure, SearchCounts::default(), true);
     closure
 }
@@ -406,15 +394,8 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
             version: Some(identity.version),
         }),
         objects,
-        missing: Vec::new(),
         fatal: search.fatal.clone(),
-        version_errors: Vec::new(),
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
+        ..Closure::default()
     };
     if identity.flavour == Flavour::Glibc {
         closure.version_errors = version_check::check(&search, identity);
