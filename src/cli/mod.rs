@@ -6,8 +6,10 @@ pub mod parse;
 pub mod shared;
 
 mod bench;
+mod calibrate;
 mod explain;
 mod inspect;
+mod predict;
 mod stat;
 
 use std::ffi::OsString;
@@ -33,7 +35,7 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

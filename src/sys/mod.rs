@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod cpu;
 pub mod file;
+pub mod host;
 pub mod keeper;
 pub mod page_cache;
 pub mod process;

@@ -11,6 +11,7 @@ mod bytes;
 mod control;
 mod hash;
 mod recipe;
+mod stamp;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod tests;
 pub use control::control;
 pub use hash::{gnu_hash, sysv_hash};
 pub use recipe::{Hash, Import, Packing, Recipe, Relative, Use};
+pub use stamp::{STAMP_BYTES, stamped};
 
 use object::elf;
 

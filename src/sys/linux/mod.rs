@@ -3,6 +3,7 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod arch;
 pub mod cpuid;
+pub mod host;
 pub mod perf;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod ptrace;
