@@ -74,6 +74,7 @@ impl ReadOptions {
             preload: self.preload.clone().or_else(|| env("LD_PRELOAD")),
             bind_now: env("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
             cwd,
+            cpu: loader::cpu::Cpu::host(),
             ..loader::Options::default()
         }
     }
