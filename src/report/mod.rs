@@ -18,6 +18,7 @@ pub mod facts_text;
 pub mod findings;
 pub mod host_json;
 pub mod macho_json;
+pub mod macho_text;
 pub mod model_json;
 pub mod model_text;
 pub mod number;
