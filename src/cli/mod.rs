@@ -7,6 +7,7 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod doctor;
 mod explain;
 mod inspect;
 mod predict;
@@ -37,7 +38,7 @@ pub struct Verb {
 
 /// Every verb, in the order of help.
 pub static VERBS: &[Verb] =
-    &[explain::VERB, bench::VERB, trace::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
+    &[explain::VERB, bench::VERB, trace::VERB, calibrate::VERB, doctor::VERB, inspect::VERB, predict::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

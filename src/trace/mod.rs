@@ -10,12 +10,14 @@
 //! | `stops` | the ptrace back end |
 //! | `records` | the perf back end |
 //! | `recording`, `probe`, `sampled`, `study` | one observed start, several, and what verbs ask of them |
+//! | `features`, `observing` | which of all this works on this host, by trial |
 //!
 //! Everything above the back ends is pure: a recorded stream is a test case.
 
 pub mod analysis;
 pub mod clock;
 pub mod event;
+pub mod features;
 pub mod gaps;
 pub mod locate;
 pub mod objects;
@@ -25,6 +27,11 @@ pub mod summary;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod memory;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod observing;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "unobserved.rs"]
+mod observing;
 pub mod probe;
 pub mod recording;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
