@@ -9,6 +9,7 @@ mod bench;
 mod explain;
 mod inspect;
 mod stat;
+mod survey;
 
 use std::ffi::OsString;
 
@@ -33,7 +34,7 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, survey::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

@@ -19,5 +19,7 @@ pub mod macho_json;
 pub mod number;
 pub mod plot;
 pub mod stored_text;
+pub mod survey_json;
+pub mod survey_text;
 pub mod table;
 pub mod width;
