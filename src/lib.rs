@@ -35,6 +35,7 @@ pub mod json;
 pub mod loader;
 pub mod macho;
 pub mod measure;
+pub mod model;
 pub mod output;
 pub mod record;
 pub mod report;

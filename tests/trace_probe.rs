@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use premain::sys::process::Program;
+use premain::trace::locate::Locator;
 use premain::trace::phases::PhaseName;
 use premain::trace::probe::{census, phases};
 use premain::trace::recording::NotTraced;
@@ -24,8 +25,8 @@ fn program(argv: &[&str]) -> Program {
 
 /// The tracer, or a reason to skip: where a machine forbids ptrace, these tests have nothing to look at.
 fn tracer() -> Option<Tracer> {
-    let mut tracer = Tracer::new().unwrap();
-    match tracer.record(&program(&["/bin/true"]), Watch::Loader, None) {
+    let tracer = Tracer::new().unwrap();
+    match tracer.record(&program(&["/bin/true"]), Watch::Loader, &mut Locator::default(), None, &mut || ()) {
         Err(NotTraced::Denied(why)) => {
             assert!(std::env::var_os("CI").is_none(), "{why}");
             eprintln!("SKIPPED: {why}");
@@ -40,8 +41,8 @@ fn tracer() -> Option<Tracer> {
 
 #[test]
 fn phases_of_a_dynamic_program_are_complete_and_sum() {
-    let Some(mut tracer) = tracer() else { return };
-    let found = phases(&mut tracer, &program(&["/bin/ls", "/"]), 5, Some(10_000_000_000)).unwrap();
+    let Some(tracer) = tracer() else { return };
+    let found = phases(&tracer, &program(&["/bin/ls", "/"]), 5, Some(10_000_000_000)).unwrap();
     let names: Vec<PhaseName> = found.phases.iter().map(|p| p.name).collect();
     assert_eq!(names, PhaseName::ALL);
     assert_eq!(found.phases.iter().map(|p| p.ns).sum::<u64>(), found.total_ns);
@@ -49,10 +50,10 @@ fn phases_of_a_dynamic_program_are_complete_and_sum() {
 
 #[test]
 fn a_census_counts_calls_threads_and_children() {
-    let Some(mut tracer) = tracer() else { return };
+    let Some(tracer) = tracer() else { return };
     let program = program(&["/bin/sh", "-c", "/bin/true; echo x; /bin/true"]);
-    let a = census(&mut tracer, &program, None).unwrap();
-    let b = census(&mut tracer, &program, None).unwrap();
+    let a = census(&tracer, &program, None).unwrap();
+    let b = census(&tracer, &program, None).unwrap();
     assert_eq!(a.syscalls, b.syscalls, "the same program makes the same calls");
     assert_eq!((a.max_threads, a.child_processes), (1, 2));
     assert_eq!(a.syscalls.get("execve").map(|c| (c.calls, c.by_children)), Some((3, 2)));
@@ -67,8 +68,8 @@ fn sampling_sees_at_least_one_thread() {
 
 #[test]
 fn a_command_that_cannot_be_executed_is_an_error_and_no_start() {
-    let Some(mut tracer) = tracer() else { return };
-    match tracer.record(&program(&["/etc/passwd"]), Watch::All, None) {
+    let Some(tracer) = tracer() else { return };
+    match tracer.record(&program(&["/etc/passwd"]), Watch::All, &mut Locator::default(), None, &mut || ()) {
         Err(NotTraced::Failed(e)) => assert_eq!(e.to_string(), "cannot execute: Permission denied"),
         other => panic!("{other:?}"),
     }

@@ -7,6 +7,7 @@ use super::flag::FlagDoc;
 use super::{VERBS, Verb, parse, verb};
 use crate::error::{Error, Exit, Result};
 use crate::output::Output;
+use crate::report::width::wrap;
 
 /// Help on the whole tool.
 ///
@@ -63,7 +64,8 @@ pub fn of_verb(v: &Verb, output: &mut Output<'_>) -> Result<Exit> {
 
 /// The text of a verb's help, wrapped to `width` columns.
 pub fn verb_text(v: &Verb, width: usize) -> String {
-    let mut t = format!("premain {}: {}\n\n", v.name, v.summary);
+    let title = format!("premain {}: {}", v.name, v.summary);
+    let mut t = format!("{}\n\n", wrap(&title, width.clamp(60, 110)).join("\n"));
     for usage in v.usage {
         let _ = writeln!(t, "  {usage}");
     }
@@ -74,7 +76,8 @@ pub fn verb_text(v: &Verb, width: usize) -> String {
         }
     }
     if !v.notes.is_empty() {
-        let _ = writeln!(t, "\n{}", v.notes.trim_end());
+        let lines = v.notes.trim_end().lines().flat_map(|l| wrap(l, width.clamp(60, 110)));
+        let _ = writeln!(t, "\n{}", lines.collect::<Vec<_>>().join("\n"));
     }
     t
 }
@@ -90,25 +93,12 @@ fn flag_lines(doc: &FlagDoc, width: usize, t: &mut String) {
         None => String::new(),
     };
     let mut line = format!("  {short}--{}{value}", doc.long);
-    let room = width.clamp(60, 110) - HELP_COLUMN;
-    let mut column = 0;
     if line.chars().count() + 2 > HELP_COLUMN {
         let _ = writeln!(t, "{line}");
         line.clear();
     }
-    let _ = write!(t, "{line:HELP_COLUMN$}");
-    for word in doc.help.split(' ') {
-        let long = word.chars().count();
-        if column > 0 && column + 1 + long > room {
-            let _ = write!(t, "\n{:HELP_COLUMN$}", "");
-            column = 0;
-        }
-        if column > 0 {
-            t.push(' ');
-            column += 1;
-        }
-        t.push_str(word);
-        column += long;
+    for text in wrap(doc.help, width.clamp(60, 110) - HELP_COLUMN) {
+        let _ = writeln!(t, "{line:HELP_COLUMN$}{text}");
+        line.clear();
     }
-    t.push('\n');
 }

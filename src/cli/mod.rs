@@ -6,8 +6,11 @@ pub mod parse;
 pub mod shared;
 
 mod bench;
+mod calibrate;
+mod doctor;
 mod explain;
 mod inspect;
+mod predict;
 mod stat;
 mod survey;
 
@@ -34,7 +37,16 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, inspect::VERB, survey::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[
+    explain::VERB,
+    bench::VERB,
+    calibrate::VERB,
+    doctor::VERB,
+    inspect::VERB,
+    survey::VERB,
+    predict::VERB,
+    stat::VERB,
+];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

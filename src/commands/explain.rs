@@ -75,8 +75,8 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
 }
 
 fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
-    let mut tracer = Tracer::new().map_err(|e| e.to_string())?;
-    probe::phases(&mut tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
+    let tracer = Tracer::new().map_err(|e| e.to_string())?;
+    probe::phases(&tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
         NotTraced::Denied(why) => why,
         NotTraced::Failed(e) => e.to_string(),
     })

@@ -1,13 +1,16 @@
 //! One file a verb: typed options in, an exit code out. No argv, no print macros.
 
 pub mod bench;
+pub mod calibrate;
 pub mod common;
+pub mod doctor;
 pub mod explain;
 pub mod files;
 pub mod hooks;
 pub mod inspect;
 pub mod measuring;
 pub mod parallel;
+pub mod predict;
 pub mod probing;
 pub mod program;
 pub mod stat;

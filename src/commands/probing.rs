@@ -20,9 +20,9 @@ pub fn probe(command: &Command, starts: u64, timeout_ns: Option<u64>) -> Probes 
     let mut seen = Vec::new();
     let mut reason = None;
     match Tracer::new() {
-        Ok(mut tracer) => {
+        Ok(tracer) => {
             for _ in 0..starts {
-                match census(&mut tracer, &command.program, timeout_ns) {
+                match census(&tracer, &command.program, timeout_ns) {
                     Ok(c) => seen.push(c),
                     Err(NotTraced::Denied(why)) => {
                         reason = Some(why);

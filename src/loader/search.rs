@@ -55,6 +55,8 @@ pub enum FoundBy {
     Cache,
     /// The loader's default directories.
     Default,
+    /// dyld's shared cache: expected there, not looked at.
+    SharedCache,
 }
 
 impl FoundBy {
@@ -70,6 +72,7 @@ impl FoundBy {
             FoundBy::Runpath => "runpath",
             FoundBy::Cache => "cache",
             FoundBy::Default => "default",
+            FoundBy::SharedCache => "shared_cache",
         }
     }
 }
@@ -154,7 +157,9 @@ impl<'a> Opener<'a> {
     /// # Errors
     /// What `stat` would set `errno` to; it is counted.
     pub fn stat_dir(&mut self, path: &Path) -> Result<bool, Errno> {
-        let answer = self.memo.is_dir(self.files, &self.absolute(path));
+        // The empty name is no file, not the working directory.
+        let is_empty = path.as_os_str().is_empty();
+        let answer = if is_empty { Err(Errno::ENOENT) } else { self.memo.is_dir(self.files, &self.absolute(path)) };
         let count = if answer.is_err() { &mut self.counts.failed_stats } else { &mut self.counts.stats };
         *count = count.saturating_add(1);
         answer

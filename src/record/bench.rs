@@ -9,6 +9,8 @@ use crate::measure::command::Command;
 use crate::measure::log::Log;
 use crate::measure::plan::Order;
 use crate::measure::sample::Sample;
+use crate::record::disturbances;
+use crate::record::host::HostRecord;
 use crate::record::probes::Probes;
 use crate::stat::drift::{Drift, drift};
 use crate::stat::paired::{Comparison, compare, holm, median_difference};
@@ -17,7 +19,7 @@ use crate::stat::verdict::{Verdict, decide, default_delta, rounds_to_decide};
 use crate::sys::clock;
 use crate::sys::page_cache::Evicted;
 use crate::sys::start::{Method, Stdout};
-use crate::sys::wait::own_usage;
+use crate::sys::wait::own_peak_rss_bytes;
 
 /// How a run was made.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +168,12 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
+    /// Largest peak memory that `self`, the control, showed: a child inherits its parent's high-water mark, so no other
+    /// command's peak can be seen below it.
+    pub fn rss_floor_bytes(&self) -> u64 {
+        self.metric("max_rss_bytes").map_or(0, |s| s.max)
+    }
+
     /// The summary of a metric.
     pub fn metric(&self, name: &str) -> Option<&Summary> {
         METRICS.iter().zip(&self.metrics).find(|((n, _), _)| *n == name).and_then(|(_, s)| s.as_ref())
@@ -186,12 +194,14 @@ pub struct Noise {
 pub struct BenchRecord {
     /// How it was made.
     pub setting: Setting,
+    /// Where, and what happened to that host meanwhile.
+    pub host: HostRecord,
     /// The clock's step and what reading it costs.
     pub clock_resolution_ns: u64,
     /// Nanoseconds a reading.
     pub clock_read_ns: f64,
-    /// Our own peak memory: no child's peak can be seen below it.
-    pub rss_floor_bytes: u64,
+    /// Our own peak memory while we measured, where it can be known.
+    pub own_peak_rss_bytes: Option<u64>,
     /// Commands in the order given.
     pub commands: Vec<CommandRecord>,
     /// Both starts of the control in each round together.
@@ -211,12 +221,13 @@ impl BenchRecord {
     /// Where samples cannot be read back.
     pub fn build(
         setting: Setting,
+        host: HostRecord,
         commands: &[Command],
         log: &mut Log,
         accepted: &dyn Fn(usize, &Sample) -> bool,
     ) -> Result<BenchRecord> {
         // Before anything is summarised: the memory that children saw is that of the measuring.
-        let rss_floor_bytes = own_usage()?.max_rss_bytes;
+        let own_peak_rss_bytes = own_peak_rss_bytes();
         let arms = commands.len();
         let first = log.arm(arms)?;
         let second = log.arm(arms + 1)?;
@@ -250,9 +261,10 @@ impl BenchRecord {
         adjust_p_values(&mut records);
         let mut record = BenchRecord {
             setting,
+            host: host.with_libc(),
             clock_resolution_ns: clock::resolution_ns(),
             clock_read_ns: clock::read_cost_ns(),
-            rss_floor_bytes,
+            own_peak_rss_bytes,
             commands: records,
             control,
             noise,
@@ -370,6 +382,7 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
             ));
         }
     }
+    out.extend(disturbances::of_run(&r.host, r.setting.spent_ns));
     for c in &r.commands {
         if c.held_open > 0 {
             out.push(format!(

@@ -1,6 +1,8 @@
 //! What is kept of a run: plain data that reports print and that files store.
 
 pub mod bench;
+pub mod disturbances;
+pub mod host;
 pub mod numbers;
 pub mod probes;
 pub mod results;

@@ -6,6 +6,7 @@ use crate::json::Json;
 use crate::measure::sample::Sample;
 use crate::record::bench::{BenchRecord, CommandRecord, METRICS, VersusReference};
 use crate::record::probes::Probes;
+use crate::report::host_json;
 use crate::stat::drift::Drift;
 use crate::stat::quantile::Summary;
 
@@ -18,6 +19,7 @@ pub fn document(r: &BenchRecord) -> Json {
         ("commands", Json::array(r.commands.iter().map(|c| command(r, c)))),
         ("control", command(r, &r.control)),
         ("noise", noise(r)),
+        ("host", host_json::record(&r.host)),
         ("warnings", Json::array(r.warnings.iter().map(String::as_str))),
     ])
 }
@@ -51,7 +53,7 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("clock", "CLOCK_MONOTONIC".into()),
         ("clock_resolution_ns", r.clock_resolution_ns.into()),
         ("clock_read_ns", r.clock_read_ns.into()),
-        ("own_max_rss_bytes", r.rss_floor_bytes.into()),
+        ("own_max_rss_bytes", r.own_peak_rss_bytes.into()),
         ("delta", r.delta.into()),
     ])
 }
@@ -76,7 +78,7 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     for ((name, _), summary) in METRICS.iter().zip(&c.metrics) {
         j.push(name, summary.as_ref().map(summary_json));
         if *name == "max_rss_bytes" {
-            j.push("max_rss_floor_bytes", r.rss_floor_bytes);
+            j.push("max_rss_floor_bytes", r.control.metric("max_rss_bytes").map(summary_json));
         }
     }
     j.push("vs_reference", c.vs_reference.as_ref().map(|v| versus(v, r.delta)));
@@ -186,6 +188,9 @@ pub fn noise(r: &BenchRecord) -> Json {
         ("aa_ratio_ci95", interval(same.and_then(|c| c.ratio_ci95))),
         ("aa_p_value", same.map(|c| c.p_value).into()),
         ("drift", r.noise.drift.as_ref().map(drift).into()),
+        ("steal_ns", host_json::fact(&r.host.steal_ns())),
+        ("throttled", host_json::fact(&r.host.throttled())),
+        ("throttled_ns", host_json::fact(&r.host.throttled_ns())),
     ])
 }
 

@@ -5,8 +5,10 @@ use std::fmt::Write;
 use crate::measure::sample::Sample;
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::report::explain_text::warnings;
 use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
+use crate::report::width::wrap;
 use crate::stat::paired::IntervalMethod;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
@@ -16,11 +18,11 @@ use crate::units;
 pub fn text(r: &BenchRecord, style: Style) -> String {
     let mut t = table(r, style);
     t.push('\n');
-    t.push_str(&comparisons(r));
-    t.push_str(&method_lines(r));
-    for w in &r.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
+    t.push_str(&comparisons(r, style));
+    for line in method_lines(r).lines().flat_map(|l| wrap(l, style.width)) {
+        let _ = writeln!(t, "{}", style.dim(&line));
     }
+    t.push_str(&warnings(&r.warnings, style));
     t
 }
 
@@ -88,13 +90,15 @@ fn table(r: &BenchRecord, style: Style) -> String {
     table.without_empty_columns().render(style)
 }
 
-fn comparisons(r: &BenchRecord) -> String {
+fn comparisons(r: &BenchRecord, style: Style) -> String {
     let mut t = String::new();
     let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
     let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
-        let _ = writeln!(t, "{}", compared(&c.name, reference, v, r.delta, span));
+        for line in wrap(&compared(&c.name, reference, v, r.delta, span), style.width) {
+            let _ = writeln!(t, "{line}");
+        }
     }
     if !t.is_empty() {
         t.push('\n');
@@ -108,6 +112,11 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, sp
     let said = match v.verdict {
         Verdict::Faster => format!("{name} is faster than {reference}"),
         Verdict::Slower => format!("{name} is slower than {reference}"),
+        // On a noisy host delta is large, and an interval within it may still exclude 1: to say only "equivalent" would
+        // hide what was seen.
+        Verdict::Equivalent if v.comparison.ratio_ci95.is_some_and(|[a, b]| a > 1.0 || b < 1.0) => {
+            format!("{name} differs from {reference} by less than the {:.1} % that count here", delta * 100.0)
+        }
         Verdict::Equivalent => format!("{name} is equivalent to {reference} within {:.1} %", delta * 100.0),
         Verdict::NotDecided => format!("{name} against {reference}: not decided"),
     };

@@ -36,8 +36,18 @@ pub fn text(e: &Explained, style: Style) -> String {
             let _ = writeln!(t, "{}", style.dim(&part));
         }
     }
-    for w in &e.bench.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
+    t.push_str(&warnings(&e.bench.warnings, style));
+    t
+}
+
+/// Warnings, wrapped.
+pub fn warnings(warnings: &[String], style: Style) -> String {
+    let mut t = String::new();
+    for w in warnings {
+        for (i, line) in wrap(w, style.width.saturating_sub(9)).iter().enumerate() {
+            let head = if i == 0 { style.warn("warning:") } else { "        ".to_string() };
+            let _ = writeln!(t, "{head} {line}");
+        }
     }
     t
 }
@@ -97,10 +107,11 @@ fn memory_line(b: &BenchRecord, c: &CommandRecord) -> String {
     let floor_faults = b.control.metric("minflt").map_or(0, |s| s.p50);
     let major = c.metric("majflt").map_or(0, |s| s.max);
     let rss = c.metric("max_rss_bytes").map_or(0, |s| s.max);
-    let rss = if rss <= b.rss_floor_bytes {
-        format!("at most {} (not above our own)", bytes(b.rss_floor_bytes))
+    let floor = b.control.rss_floor_bytes();
+    let rss = if rss <= floor {
+        format!("≤ {}, the floor", bytes(floor))
     } else {
-        bytes(rss)
+        format!("{} (floor {})", bytes(rss), bytes(floor))
     };
     let major = if major > 0 { format!(", up to {} from disk", count(major)) } else { String::new() };
     format!("page faults {} (floor {}){major}; peak memory {rss}; all measured\n", count(faults), count(floor_faults))
@@ -168,13 +179,13 @@ fn links(e: &Explained, style: Style) -> String {
         table.row(["tables searched".to_string(), String::new(), opt(t.probes)]);
     }
     let mut t = table.render(style);
-    t.push_str(&settings(f));
+    for line in wrap(&settings(f), style.width) {
+        let _ = writeln!(t, "{line}");
+    }
     if let Err(why) = &e.closure {
         let _ = writeln!(t, "what it loads is not known: {why}");
     }
-    for w in &f.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
-    }
+    t.push_str(&warnings(&f.warnings, style));
     t
 }
 
@@ -197,5 +208,5 @@ fn settings(f: &LinkFacts) -> String {
     if f.textrel {
         words.push("relocates its own code (TEXTREL)".to_string());
     }
-    format!("{}; all counted\n", words.join(", "))
+    format!("{}; all counted", words.join(", "))
 }

@@ -80,7 +80,8 @@ fn ns(phases: Option<&Phases>, names: &[PhaseName]) -> u64 {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    format!("{:.0} %", part as f64 * 100.0 / (whole as f64).max(1.0))
+    let share = part as f64 * 100.0 / (whole as f64).max(1.0);
+    if share < 9.95 { format!("{share:.1} %") } else { format!("{share:.0} %") }
 }
 
 fn floor(bench: &BenchRecord) -> Finding {

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod cpu;
 pub mod file;
+pub mod host;
 pub mod keeper;
 pub mod page_cache;
 pub mod process;
@@ -39,4 +40,6 @@ pub fn page_size() -> usize {
     let n = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(n).unwrap_or(4096).max(1)
 }
+#[cfg(any(target_os = "macos", target_arch = "x86_64", target_arch = "aarch64"))]
+pub use platform::probe;
 pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, system_control};

@@ -144,6 +144,15 @@ pub enum What {
         /// With.
         major: u64,
     },
+    /// So many pages of a file were written (and copied) so far, counted by the kernel.
+    Written {
+        /// The file.
+        path: PathBuf,
+        /// Its private pages.
+        pages: u64,
+    },
+    /// This object's first constructor was called.
+    Constructors(PathBuf),
     /// A marked place was reached.
     Mark(Mark),
     /// A system call is over.
@@ -181,6 +190,14 @@ impl Event {
                 push(&mut s, format_args!("fault {addr:x} {ip:x} {}", if *major { "major" } else { "minor" }));
             }
             What::Faults { minor, major } => push(&mut s, format_args!("faults {minor} {major}")),
+            What::Written { path, pages } => {
+                push(&mut s, format_args!("written {pages}"));
+                write_path(&mut s, Some(path));
+            }
+            What::Constructors(path) => {
+                s.push_str("constructors");
+                write_path(&mut s, Some(path));
+            }
             What::Mark(m) => push(&mut s, format_args!("mark {}", m.name())),
             What::Syscall(c) => write_syscall(&mut s, c),
             What::NewTask { child, thread } => {
@@ -209,6 +226,8 @@ impl Event {
             "protect" => What::Protect(parse_mapping(&mut words)?),
             "fault" => What::Fault { addr: words.hex()?, ip: words.hex()?, major: words.next()? == "major" },
             "faults" => What::Faults { minor: words.number()?, major: words.number()? },
+            "written" => What::Written { pages: words.number()?, path: words.rest()? },
+            "constructors" => What::Constructors(words.rest()?),
             "mark" => {
                 let word = words.next()?;
                 What::Mark(Mark::ALL.iter().find(|(_, name)| *name == word)?.0)
@@ -326,6 +345,8 @@ mod tests {
             What::Protect(Mapping { path: None, ..lib }),
             What::Fault { addr: 0xdead, ip: 0xbeef, major: true },
             What::Faults { minor: 3, major: 0 },
+            What::Written { path: "/lib/x".into(), pages: 7 },
+            What::Constructors("/lib/x".into()),
             What::Mark(Mark::Rendezvous),
             What::Mark(Mark::ExitFunction),
             call(Some(-2), Some("/no such/file")),

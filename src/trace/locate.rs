@@ -40,6 +40,10 @@ pub struct Located {
     pub libc_start_main: Option<u64>,
     /// `_exit`, which calls exit_group.
     pub exit_function: Option<u64>,
+    /// DT_INIT.
+    pub init: Option<u64>,
+    /// DT_INIT_ARRAY, where it holds at least one entry.
+    pub init_array: Option<u64>,
 }
 
 impl Located {
@@ -54,6 +58,8 @@ impl Located {
             interp,
             has_dynamic: image.segment(elf::PT_DYNAMIC).is_some(),
             loads: image.loads().to_vec(),
+            init: image.dynamic_value(elf::DT_INIT).filter(|at| *at != 0),
+            init_array: init_array(&image),
             ..Located::default()
         };
         if image.is_64() {
@@ -80,6 +86,11 @@ impl Located {
         let s = self.loads.iter().find(|s| s.is_executable() && inside(s)).or(self.loads.iter().find(inside))?;
         s.vaddr.checked_add(offset.checked_sub(s.offset)?)
     }
+}
+
+fn init_array(image: &Image<'_>) -> Option<u64> {
+    let size = image.dynamic_value(elf::DT_INIT_ARRAYSZ)?;
+    image.dynamic_value(elf::DT_INIT_ARRAY).filter(|_| size >= image.word_size())
 }
 
 /// .symtab, where there is one. One pass, since a large program has hundreds of thousands of symbols.
@@ -168,6 +179,7 @@ fn sysv_chain<'a>(image: &'a Image<'a>, name: &str) -> Option<impl Iterator<Item
 #[derive(Debug, Default)]
 pub struct Locator {
     known: HashMap<PathBuf, Option<Rc<Located>>>,
+    real: HashMap<PathBuf, PathBuf>,
 }
 
 impl Locator {
@@ -179,6 +191,16 @@ impl Locator {
         let read = std::fs::read(path).ok().and_then(|bytes| Located::read(&bytes)).map(Rc::new);
         self.known.insert(path.to_path_buf(), read.clone());
         read
+    }
+
+    /// The path without symbolic links, which is how the kernel names files; the path itself where there is none.
+    pub fn real(&mut self, path: &Path) -> PathBuf {
+        if let Some(real) = self.real.get(path) {
+            return real.clone();
+        }
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        self.real.insert(path.to_path_buf(), real.clone());
+        real
     }
 
     /// Reads a program and its loader ahead of the first start, through up to five `#!` lines (the kernel's limit).

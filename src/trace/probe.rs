@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::sys::process::Program;
 use crate::sys::wait::WaitStatus;
 use crate::trace::event::What;
+use crate::trace::locate::Locator;
 use crate::trace::phases::{PhaseName, Timeline, timeline};
 use crate::trace::recording::{NotTraced, Recording};
 use crate::trace::stops::{Tracer, Watch};
@@ -41,17 +42,14 @@ pub struct Phases {
 ///
 /// # Errors
 /// [`NotTraced`]: tracing is denied, with the reason, or the command failed to start.
-pub fn phases(
-    tracer: &mut Tracer,
-    program: &Program,
-    starts: usize,
-    timeout_ns: Option<u64>,
-) -> Result<Phases, NotTraced> {
+pub fn phases(tracer: &Tracer, program: &Program, starts: usize, timeout_ns: Option<u64>) -> Result<Phases, NotTraced> {
+    let mut locator = Locator::default();
+    let mut record = || tracer.record(program, Watch::Loader, &mut locator, timeout_ns, &mut || ());
     // The first start reads files that later ones find remembered.
-    tracer.record(program, Watch::Loader, timeout_ns)?;
+    record()?;
     let mut timelines = Vec::with_capacity(starts);
     for _ in 0..starts.max(1) {
-        let recording = tracer.record(program, Watch::Loader, timeout_ns)?;
+        let recording = record()?;
         timelines.push(timeline(&recording.events, recording.total_ns));
     }
     Ok(summarise(&timelines))
@@ -137,8 +135,8 @@ impl Census {
 ///
 /// # Errors
 /// [`NotTraced`]. Where tracing is denied, [`crate::trace::sampled::threads`] still gives a lower bound for threads.
-pub fn census(tracer: &mut Tracer, program: &Program, timeout_ns: Option<u64>) -> Result<Census, NotTraced> {
-    let recording = tracer.record(program, Watch::All, timeout_ns)?;
+pub fn census(tracer: &Tracer, program: &Program, timeout_ns: Option<u64>) -> Result<Census, NotTraced> {
+    let recording = tracer.record(program, Watch::Calls, &mut Locator::default(), timeout_ns, &mut || ())?;
     Ok(count(&recording))
 }
 

@@ -1,9 +1,12 @@
 //! What one observed start left behind, whichever back end saw it.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
+
 use crate::error::Error;
 use crate::sys::keeper::Heard;
 use crate::sys::wait::{Usage, WaitStatus};
-use crate::trace::event::Event;
+use crate::trace::event::{Event, Mark, What};
 
 /// One recorded start.
 #[derive(Debug, Clone)]
@@ -30,6 +33,19 @@ pub struct Recording {
     pub peak_rss_bytes: Option<u64>,
     /// Events that could not be recorded: counts are lower bounds then.
     pub lost: u64,
+    /// Places of marks that no symbol names, found while it ran.
+    pub learned: Vec<Marked>,
+}
+
+/// A marked place in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marked {
+    /// What it is.
+    pub mark: Mark,
+    /// The file.
+    pub path: PathBuf,
+    /// Offset in it.
+    pub offset: u64,
 }
 
 impl Recording {
@@ -55,23 +71,16 @@ impl Recording {
             children,
             peak_rss_bytes: None,
             lost: 0,
+            learned: Vec::new(),
         }
-    }
-
-    /// The same with a number of lost events.
-    #[must_use]
-    pub fn with_lost(mut self, lost: u64) -> Recording {
-        self.lost = lost;
-        self
     }
 }
 
 /// Most threads alive at once in the first process, and processes made. A thread that has begun to exit runs none of
 /// its program's code any more, and is not counted from there.
 pub fn tasks(events: &[Event]) -> (u64, u64) {
-    use crate::trace::event::What;
     let Some(pid) = events.first().map(|e| e.pid) else { return (0, 0) };
-    let mut alive = std::collections::HashSet::from([pid]);
+    let mut alive = HashSet::from([pid]);
     let (mut most, mut children) = (1, 0);
     for event in events {
         match event.what {
@@ -84,7 +93,7 @@ pub fn tasks(events: &[Event]) -> (u64, u64) {
                 alive.remove(&event.tid);
             }
             // The other threads are gone.
-            What::Exec if event.pid == pid => alive = std::collections::HashSet::from([pid]),
+            What::Exec if event.pid == pid => alive = HashSet::from([pid]),
             _ => {}
         }
     }

@@ -16,24 +16,15 @@ use crate::sys::keeper::{Keeper, above_standard};
 use crate::sys::linux::perf::{Denied, Happening, Place, Record, Records, Watch};
 use crate::sys::linux::ptrace::{ChildStamps, Probed, Streams};
 use crate::sys::process::Program;
-use crate::sys::wait::{self, Waited};
+use crate::sys::start::Stream;
+use crate::sys::wait::{self, Usage, WaitStatus, Waited};
+use crate::trace::clock::Clock;
 use crate::trace::event::{Event, Mapping, Mark, Prot, What};
 use crate::trace::locate::Locator;
-use crate::trace::recording::{NotTraced, Recording};
+use crate::trace::recording::{Marked, NotTraced, Recording};
 
 /// Memory for records, all processors together. 4 MiB hold 80,000 page faults.
 const RING_BYTES: usize = 8 << 20;
-
-/// A place in a file that is marked by a uprobe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marked {
-    /// What it is.
-    pub mark: Mark,
-    /// The file.
-    pub path: PathBuf,
-    /// Offset in it.
-    pub offset: u64,
-}
 
 /// Watches starts with perf events.
 #[derive(Debug)]
@@ -51,7 +42,7 @@ impl Watcher {
         Ok(Watcher { null: above_standard(null.into())? })
     }
 
-    /// One start of `program`, with a uprobe at each marked place.
+    /// One start of `program`, with a uprobe at each marked place; `before` runs while the child waits to be released.
     ///
     /// # Errors
     /// [`NotTraced::Denied`] where perf events, or uprobes when `marked` is not empty, are not permitted.
@@ -61,22 +52,17 @@ impl Watcher {
         marked: &[Marked],
         locator: &mut Locator,
         timeout_ns: Option<u64>,
+        before: &mut dyn FnMut(),
     ) -> Result<Recording, NotTraced> {
-        let places = marked.iter().filter_map(place).collect::<Vec<_>>();
         let keeper = Keeper::new(timeout_ns)?;
         let (stdout, stderr) = keeper.write_ends();
         let streams = Streams { null: &self.null, stdout, stderr };
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
-        let mut watch = Watch::open(probed.pid(), &places, RING_BYTES).map_err(denied)?;
+        let mut watch = open(probed.pid(), marked)?;
+        before();
         probed.release().context(|| "cannot start a watched command")?;
         keeper.watch(probed.pid());
-        let (status, usage) = loop {
-            match wait::wait4(probed.pid(), true)? {
-                Waited::Ended(_, status, usage) => break (status, usage),
-                Waited::NoChild => return Err(Error::new("the watched command vanished").into()),
-                Waited::Running | Waited::Interrupted => {}
-            }
-        };
+        let (status, usage) = reap(probed.pid())?;
         let ended = now_ns();
         let heard = keeper.finish();
         let stamps = probed.stamps();
@@ -89,17 +75,75 @@ impl Watcher {
         if heard.interrupted {
             return Err(Error::new("interrupted").with_exit(Exit::Interrupted).into());
         }
-        let held = stamps.released.saturating_sub(stamps.born);
-        let clock = Clock { t0: probed.t0(), cut: held };
-        let mut events = Translator::new(probed.pid(), clock, marked, locator).events(&records, stamps);
+        let mut clock = Clock::new(probed.t0());
+        clock.cut(stamps.born, stamps.released);
+        let pid = probed.pid();
+        let mut events = translate(pid, &clock, marked, locator, &records, stamps);
         if let Some((at, stream)) = heard.first() {
-            let what = What::FirstByte(if stream == crate::sys::start::Stream::Stdout { 1 } else { 2 });
-            events.push(Event { at: clock.at(at), pid: probed.pid(), tid: probed.pid(), what });
+            let what = What::FirstByte(if stream == Stream::Stdout { 1 } else { 2 });
+            events.push(Event { at: clock.at(at), pid, tid: pid, what });
         }
-        events.push(Event { at: clock.at(ended), pid: probed.pid(), tid: probed.pid(), what: What::Reaped });
+        let total = clock.at(ended);
+        events.push(Event { at: total, pid, tid: pid, what: What::Reaped });
         events.sort_by_key(|e| e.at);
-        Ok(Recording::new(events, clock.at(ended), held, status, usage, heard).with_lost(records.lost))
+        let recording = Recording::new(events, total, clock.held(), status, usage, heard);
+        Ok(Recording { lost: records.lost, ..recording })
     }
+}
+
+/// Opens the events of a held child.
+///
+/// # Errors
+/// [`NotTraced::Denied`], saying whether it is perf events as a whole or uprobes.
+pub fn open(pid: i32, marked: &[Marked]) -> Result<Watch, NotTraced> {
+    let places = marked.iter().filter_map(place).collect::<Vec<_>>();
+    Watch::open(pid, &places, RING_BYTES).map_err(denied)
+}
+
+fn reap(pid: i32) -> Result<(WaitStatus, Usage)> {
+    loop {
+        match wait::wait4(pid, true)? {
+            Waited::Ended(_, status, usage) => return Ok((status, usage)),
+            Waited::NoChild => return Err(Error::new("the watched command vanished")),
+            Waited::Running | Waited::Interrupted => {}
+        }
+    }
+}
+
+/// Records to events, in order of time. Pure but for the locator, which tells each program's loader.
+pub fn translate(
+    pid: i32,
+    clock: &Clock,
+    marked: &[Marked],
+    locator: &mut Locator,
+    records: &Records,
+    stamps: ChildStamps,
+) -> Vec<Event> {
+    Translator::new(pid, clock, marked, locator).events(records, stamps)
+}
+
+/// Both back ends watched the same start: stops tell marks, exec and exit, records tell all else.
+pub fn merge(stops: Vec<Event>, records: Vec<Event>) -> Vec<Event> {
+    let from_stops = |e: &Event| {
+        let kinds = |what: &What| {
+            matches!(
+                what,
+                What::Mark(_)
+                    | What::ExecCalled(_)
+                    | What::FirstInstruction
+                    | What::ExitBegins
+                    | What::FirstByte(_)
+                    | What::Written { .. }
+                    | What::Reaped
+            )
+        };
+        kinds(&e.what)
+    };
+    let from_records = |e: &Event| !matches!(e.what, What::ExecCalled(_));
+    let mut all: Vec<Event> = stops.into_iter().filter(from_stops).collect();
+    all.extend(records.into_iter().filter(from_records));
+    all.sort_by_key(|e| e.at);
+    all
 }
 
 fn denied(d: Denied) -> NotTraced {
@@ -111,23 +155,10 @@ fn place(marked: &Marked) -> Option<Place> {
     Some(Place { path, offset: marked.offset })
 }
 
-/// The program's own clock: from t0, without the time in which it was held before exec.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    t0: u64,
-    cut: u64,
-}
-
-impl Clock {
-    fn at(&self, time: u64) -> u64 {
-        time.saturating_sub(self.t0).saturating_sub(self.cut)
-    }
-}
-
-/// Records to events. Pure but for the locator, which tells each program's loader.
+/// The state of [`translate`].
 struct Translator<'a> {
     pid: i32,
-    clock: Clock,
+    clock: &'a Clock,
     marked: &'a [Marked],
     locator: &'a mut Locator,
     /// The first process's mappings since its last exec, to tell a new mapping from a changed one.
@@ -140,7 +171,7 @@ struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn new(pid: i32, clock: Clock, marked: &'a [Marked], locator: &'a mut Locator) -> Translator<'a> {
+    fn new(pid: i32, clock: &'a Clock, marked: &'a [Marked], locator: &'a mut Locator) -> Translator<'a> {
         let (mapped, events, last_fault) = (Vec::new(), Vec::new(), HashMap::new());
         Translator { pid, clock, marked, locator, mapped, fresh: false, events, last_fault }
     }
@@ -219,10 +250,10 @@ impl<'a> Translator<'a> {
         let interp = std::mem::take(&mut self.fresh);
         match &mapping.path {
             Some(path) if interp => {
-                let loader = self.locator.file(path).and_then(|f| f.interp.clone());
+                let loader = self.locator.file(path).and_then(|f| f.interp.clone()).map(|p| self.locator.real(&p));
                 self.push(time, pid, tid, What::Map(mapping.clone()));
                 if let Some(loader) = loader {
-                    self.push(time, pid, tid, What::Interp(real(&loader)));
+                    self.push(time, pid, tid, What::Interp(loader));
                 }
             }
             None if interp => {
@@ -236,14 +267,9 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// The kernel names files by their real path.
-fn real(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
-}
-
 /// The places worth a uprobe, from what a first start (without uprobes) mapped: entry point and `main` of each image,
-/// its loader's rendezvous function, and the C library's `_exit`.
-pub fn places(events: &[Event], locator: &mut Locator) -> Vec<Marked> {
+/// its loader's rendezvous function, and the C library's `_exit`. `learned` are places that a traced start found.
+pub fn places(events: &[Event], learned: &[Marked], locator: &mut Locator) -> Vec<Marked> {
     let mut found: Vec<Marked> = Vec::new();
     let mut add = |mark, path: &Path, offset: Option<u64>| {
         if let Some(offset) = offset
@@ -275,5 +301,34 @@ pub fn places(events: &[Event], locator: &mut Locator) -> Vec<Marked> {
             _ => {}
         }
     }
+    for place in learned {
+        match place.mark {
+            Mark::Main => add(Mark::Main, &locator.real(&place.path), Some(place.offset)),
+            // Where `_exit` has a name, it has been found.
+            Mark::ExitFunction if locator.file(&place.path).is_some_and(|f| f.exit_function.is_none()) => {
+                add(Mark::ExitFunction, &locator.real(&place.path), before_exit(&place.path, place.offset));
+            }
+            _ => {}
+        }
+    }
     found
+}
+
+/// The instruction that loads exit_group's number, before the system call that ends at `offset`. A uprobe cannot lie
+/// on the call itself: the kernel runs the probed instruction elsewhere, one step.
+fn before_exit(path: &Path, offset: u64) -> Option<u64> {
+    use std::os::unix::fs::FileExt;
+    const WINDOW: u64 = 64;
+    let from = offset.saturating_sub(WINDOW);
+    let mut bytes = vec![0; usize::try_from(offset - from).ok()?];
+    File::open(path).ok()?.read_exact_at(&mut bytes, from).ok()?;
+    let loads: &[&[u8]] = if cfg!(target_arch = "aarch64") {
+        // mov x8, #94; mov w8, #94
+        &[&[0xc8, 0x0b, 0x80, 0xd2], &[0xc8, 0x0b, 0x80, 0x52]]
+    } else {
+        // mov eax, 231 and the same to edx and esi, from which it is moved on
+        &[&[0xb8, 0xe7, 0, 0, 0], &[0xba, 0xe7, 0, 0, 0], &[0xbe, 0xe7, 0, 0, 0]]
+    };
+    let last = |load: &&[u8]| bytes.windows(load.len()).rposition(|w| w == *load);
+    loads.iter().filter_map(last).max().map(|at| from + at as u64)
 }

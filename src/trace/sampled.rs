@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{Context, Error, Exit, Result};
 use crate::sys::clock::now_ns;
 use crate::sys::keeper::{Heard, Keeper, above_standard};
-use crate::sys::linux::ptrace::{self, Probed, Streams, Waited};
+use crate::sys::probe::{self, Probed, Streams, Waited};
 use crate::sys::process::Program;
 use crate::sys::wait::{Usage, WaitStatus};
 
@@ -49,8 +49,8 @@ pub fn threads(program: &Program, timeout_ns: Option<u64>) -> Result<Sampled> {
     let (mut most, mut looks) = (0, 0);
     let (status, usage) = loop {
         looks += 1;
-        most = ptrace::thread_count(child.pid()).map_or(most, |n| n.max(most));
-        if let Some(Waited::Ended(_, status, usage)) = ptrace::try_wait(child.pid())? {
+        most = probe::thread_count(child.pid()).map_or(most, |n| n.max(most));
+        if let Some(Waited::Ended(_, status, usage)) = probe::try_wait(child.pid())? {
             break (status, usage);
         }
         std::thread::sleep(PERIOD);

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::sys::process::Program;
+use crate::trace::locate::Locator;
 use crate::trace::recording::{NotTraced, Recording};
 
 const REASON: &str = "starts are observed on Linux (x86-64 and aarch64) only";
@@ -9,9 +10,13 @@ const REASON: &str = "starts are observed on Linux (x86-64 and aarch64) only";
 /// Which system calls would stop the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
+    /// None.
+    Marks,
     /// Those of the loader.
     Loader,
     /// All.
+    Calls,
+    /// All, and constructors.
     All,
 }
 
@@ -32,7 +37,14 @@ impl Tracer {
     ///
     /// # Errors
     /// Always, with the reason.
-    pub fn record(&mut self, _: &Program, _: Watch, _timeout_ns: Option<u64>) -> Result<Recording, NotTraced> {
+    pub fn record(
+        &self,
+        _: &Program,
+        _: Watch,
+        _: &mut Locator,
+        _timeout_ns: Option<u64>,
+        _before: &mut dyn FnMut(),
+    ) -> Result<Recording, NotTraced> {
         Err(NotTraced::Denied(REASON.to_string()))
     }
 }

@@ -3,9 +3,12 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod arch;
 pub mod cpuid;
+pub mod host;
 pub mod perf;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod ptrace;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use ptrace as probe;
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::raw::{c_int, c_void};

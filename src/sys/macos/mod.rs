@@ -2,9 +2,10 @@
 //! so, never a panic. Type-checked on Linux (`make check-mac`); it has not been run on a Mac.
 
 pub mod host;
+pub mod probe;
 mod spawn;
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::{Context, Error, Result};
@@ -39,6 +40,21 @@ pub(crate) fn pipe_cloexec() -> Result<(OwnedFd, OwnedFd)> {
         cvt(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
     }
     Ok((read, write))
+}
+
+/// Both sides of a new pseudo-terminal, closed on exec: ours, the program's.
+pub(crate) fn pseudo_terminal() -> Result<(OwnedFd, OwnedFd)> {
+    let (mut ours, mut theirs) = (-1, -1);
+    let (no_name, no_mode, no_size) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: both descriptors are live locals; null stands for what is not asked for.
+    cvt(unsafe { libc::openpty(&raw mut ours, &raw mut theirs, no_name, no_mode, no_size) })?;
+    // SAFETY: both were just made and have no other owner.
+    let [ours, theirs] = [ours, theirs].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    for fd in [&ours, &theirs] {
+        // SAFETY: the descriptor is open; F_SETFD takes an int.
+        cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    Ok((ours, theirs))
 }
 
 /// Sets `errno`, for refusals of ours that travel like the system's. Async-signal-safe.
