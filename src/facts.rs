@@ -28,6 +28,15 @@ impl<T> Fact<T> {
             _ => None,
         }
     }
+
+    /// The same state with another value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Fact::Absent => Fact::Absent,
+            Fact::Value(v) => Fact::Value(f(v)),
+            Fact::Unreadable(why) => Fact::Unreadable(why),
+        }
+    }
 }
 
 /// File format.

@@ -27,6 +27,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod crosscheck;
 pub mod digest;
 pub mod elf;
 pub mod error;
@@ -35,6 +36,7 @@ pub mod json;
 pub mod loader;
 pub mod macho;
 pub mod measure;
+pub mod model;
 pub mod output;
 pub mod record;
 pub mod report;

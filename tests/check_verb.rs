@@ -114,8 +114,8 @@ fn a_copy_that_was_tampered_with_is_not_run() {
 fn another_host_is_marked_where_both_run_and_refused_where_not() {
     let p = Place::new("check_host", "/bin/true");
     p.save(&["--keep-binaries", "keep"]);
-    let foreign = p.text("b.json").replace("\"made_on\": {", "\"made_on\": {\n    \"kernel\": \"Plan9 4\",");
     // The first of two equal keys is read.
+    let foreign = p.text("b.json").replace("\"host\": {", "\"host\": {\n    \"system\": \"Plan9\", \"kernel\": \"4\",");
     std::fs::write(p.path("b.json"), foreign).unwrap();
     let (code, out, _) = p.run(&["check", "b.json", "-r", "6", "--metric", "objects"]);
     assert_eq!(code, 0, "{out}");

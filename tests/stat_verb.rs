@@ -134,6 +134,25 @@ fn hyperfine_files_are_compared_with_the_caution_they_need() {
     assert_eq!((code, err.contains("hyperfine's results have no cpu_ns")), (2, true), "{err}");
 }
 
+#[test]
+fn an_artifact_of_bench_is_compared_within_its_rounds_and_over_its_control() {
+    let dir = scratch("artifact");
+    for file in ["one.json", "two.json"] {
+        let args = ["bench", "-r", "12", "-w", "1", "--export-json", file, "/bin/true", "/bin/echo x"];
+        let (code, _, err) = support::outcome(premain().current_dir(&dir).args(args).output().unwrap());
+        assert_eq!(code, 0, "{err}");
+    }
+    let (code, out, err) = stat(&dir, &["one.json"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("12 pairs") && !out.contains("warning"), "{out}");
+    let (_, out, _) = stat(&dir, &["one.json", "two.json"]);
+    assert!(out.contains("the control moved") && out.contains("weakly") && out.contains("33 to 76"), "{out}");
+    let (_, out, _) = stat(&dir, &["--metric", "byte", "one.json"]);
+    assert!(out.contains("/bin/true: has no value of spawn_to_byte_ns"), "{out}");
+    let (_, out, _) = stat(&dir, &["--metric", "minflt", "one.json"]);
+    assert!(out.contains(", minflt: ") && !out.contains(" ns"), "{out}");
+}
+
 /// The parts of an output that both must agree on.
 fn lines(out: &str, keep: fn(&str) -> bool) -> Vec<String> {
     out.lines().filter(|l| keep(l)).map(str::to_string).collect()

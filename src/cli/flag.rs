@@ -214,7 +214,7 @@ pub fn documented<T>(groups: Groups<T>) -> Documented {
 }
 
 /// Headings in the order of help; others follow.
-const HEADINGS: [&str; 4] = ["commands", "measuring", "checks", "output"];
+const HEADINGS: [&str; 6] = ["commands", "measuring", "checks", "what is read", "what is shown", "output"];
 
 /// The same with groups of one heading joined.
 pub fn merged(groups: Documented) -> Documented {

@@ -11,7 +11,7 @@ use crate::digest;
 use crate::error::{Context, Error, Result};
 use crate::measure::command::Command;
 use crate::output::Output;
-use crate::record::baseline::{HostMark, Manner, Place, StoredCommand};
+use crate::record::baseline::{Manner, Place, StoredCommand};
 use crate::record::bench::BenchRecord;
 use crate::report::{baseline_json, export};
 
@@ -69,19 +69,6 @@ fn keep_copy(path: &Path, dir: &Path, sha256: &str) -> Result<PathBuf> {
     }
     copied.context(fail)?;
     std::path::absolute(&copy).context(fail)
-}
-
-/// This host, as far as it matters for times.
-pub fn this_host() -> HostMark {
-    let line = |path: &str| std::fs::read_to_string(path).map(|t| t.trim().to_string()).unwrap_or_default();
-    let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = model.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|(_, m)| m.to_string()));
-    HostMark {
-        kernel: format!("{} {}", line("/proc/sys/kernel/ostype"), line("/proc/sys/kernel/osrelease")),
-        machine: std::env::consts::ARCH.to_string(),
-        cpu_model: model,
-        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u64),
-    }
 }
 
 /// How the run made its starts.
@@ -181,6 +168,6 @@ pub fn save(
     let stored = stored(options, &measured.record, marked, places)?;
     let arms = export::arms(&measured.record, &mut measured.log)?;
     let manner = manner(&measured.record, options.cpu);
-    let document = baseline_json::document(&measured.record, &arms, &stored, &this_host(), &manner);
+    let document = baseline_json::document(&measured.record, &arms, &stored, &manner);
     write_file(file, &document.pretty(), output)
 }

@@ -13,13 +13,14 @@ use crate::error::{Context, Error, Exit, Result};
 use crate::json::Json;
 use crate::measure::command::{Command, show_argv};
 use crate::output::Output;
-use crate::record::baseline::{Baseline, StoredCommand};
+use crate::record::baseline::{Baseline, HostMark, StoredCommand};
 use crate::record::bench::versus_by_metric;
 use crate::record::check::{Checked, Evidence, GATES, GateMetric, OldProgram, Outcome, Row, judge, overall};
 use crate::record::counts::{Counts, Range};
-use crate::record::results::{StoredRun, stored_runs};
+use crate::record::results::{stored_runs, values_of_command};
 use crate::report::{check_json, check_text, ci, tracking};
 use crate::stat::unpaired::normalised;
+use crate::sys::host::Host;
 use crate::sys::start::{Method, Stdout};
 
 /// Options of `check`.
@@ -171,7 +172,7 @@ struct Placed {
 }
 
 fn arms(options: &Options, file: &Path, stored: &Baseline, argvs: Vec<Vec<OsString>>) -> Result<Arms> {
-    let here = baseline::this_host();
+    let here = HostMark::of(&Host::find().facts());
     let mut arms = Arms { commands: Vec::new(), extras: Extras::default(), places: Vec::new() };
     arms.extras.until_first_byte = stored.manner.until_first_byte;
     let measure = manner(options, stored)?;
@@ -282,7 +283,7 @@ fn checked(options: &Options, file: &Path, stored: Baseline, arms: &Arms, measur
         warnings.extend(marks(placed, c));
     }
     judge(&mut rows);
-    warnings.extend(run_marks(&stored, arms));
+    warnings.extend(run_marks(&stored, arms, &HostMark::of(&measured.record.host.facts)));
     warnings.dedup();
     let file = file.to_path_buf();
     let old = arms.places.iter().map(|p| p.old.clone()).collect();
@@ -363,9 +364,11 @@ fn time_row(
         }
     } else if let Some((samples, i)) = samples {
         let now: Vec<f64> = measured.log.arm(placed.new_arm)?.iter().filter_map(get).map(|x| x as f64).collect();
-        let control = measured.log.arm(measured.record.commands.len())?;
+        let arms = measured.record.commands.len();
+        let mut control = measured.log.arm(arms)?;
+        control.extend(measured.log.arm(arms + 1)?);
         let control: Vec<f64> = control.iter().map(|s| s.spawn_to_exit_ns as f64).collect();
-        let stored = samples.of(field, i)?;
+        let stored = samples.of(field, i);
         row.before = stored.as_ref().map(|v| Range::exactly(median_of(v)));
         row.evidence = match stored.and_then(|then| normalised(&then, &now, &samples.control, &control)) {
             Some(n) => Evidence::Stored(n),
@@ -397,9 +400,8 @@ impl Samples {
     }
 
     /// Values of command `i`; `None` where it has none of them.
-    fn of(&self, field: &str, i: usize) -> Result<Option<Vec<f64>>> {
-        let runs = stored_runs(&self.document, field).map(|r| r.runs).unwrap_or_default();
-        Ok(runs.into_iter().nth(i).map(|StoredRun { values, .. }| values))
+    fn of(&self, field: &str, i: usize) -> Option<Vec<f64>> {
+        values_of_command(&self.document, i, field)
     }
 }
 
@@ -429,15 +431,14 @@ fn marks(placed: &Placed, c: &StoredCommand) -> Vec<String> {
 }
 
 fn looks_beside_itself(path: &Path) -> bool {
-    let facts = program::one(path);
-    facts.is_ok_and(|f| f.runpath.iter().chain(&f.rpath).any(|p| p.to_string_lossy().contains("ORIGIN")))
+    let facts = program::chain(path).ok().and_then(|files| files.into_iter().next());
+    facts.is_some_and(|f| f.runpath.iter().chain(&f.rpath).any(|p| p.to_string_lossy().contains("ORIGIN")))
 }
 
 /// What a reader must know of the whole comparison.
-fn run_marks(stored: &Baseline, arms: &Arms) -> Vec<String> {
+fn run_marks(stored: &Baseline, arms: &Arms, here: &HostMark) -> Vec<String> {
     let mut out = Vec::new();
-    let here = baseline::this_host();
-    let differs = stored.host.differences(&here);
+    let differs = stored.host.differences(here);
     if !differs.is_empty() {
         let all_here = arms.places.iter().all(|p| p.old_arm.is_some());
         let so = if all_here {

@@ -14,6 +14,7 @@ use crate::measure::sample::Sample;
 use crate::measure::sampler::ProcessSampler;
 use crate::output::Output;
 use crate::record::bench::{BenchRecord, Setting};
+use crate::record::host::{HostRecord, HostWatch};
 use crate::sys;
 use crate::sys::process::{Program, Stdin, resolve};
 use crate::sys::start::{Method, StartOptions, Stdout};
@@ -325,15 +326,17 @@ pub fn measure_with(
     let mut log = Log::new()?;
     let accept = |arm: usize, s: &Sample| accept(options, extras, (arm < commands.len()).then_some(arm), s);
     hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
+    let watch = HostWatch::begin();
     let ran = {
         let mut progress = progress_line(plan.rounds, output);
         runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
     };
+    let host = watch.end();
     output.progress("");
     // Cleaning up is owed whatever happened; the first trouble is the one that is told.
     let cleaned = hooks::run_once_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
     let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept };
-    let measured = finish(options, commands, &made, ran, log)?;
+    let measured = finish(options, commands, &made, ran, host, log)?;
     if measured.exit == Exit::Done {
         cleaned?;
     }
@@ -384,7 +387,14 @@ fn progress_line<'a>(rounds: Rounds, output: &'a mut Output<'_>) -> impl FnMut(u
     }
 }
 
-fn finish(options: &MeasureOptions, commands: &[Command], made: &Made<'_>, ran: Ran, mut log: Log) -> Result<Measured> {
+fn finish(
+    options: &MeasureOptions,
+    commands: &[Command],
+    made: &Made<'_>,
+    ran: Ran,
+    host: HostRecord,
+    mut log: Log,
+) -> Result<Measured> {
     let name = |arm: usize| commands.get(arm).map_or("control", |c| c.name.as_str()).to_string();
     let limit = units::time(options.timeout_ns.unwrap_or(0) as f64);
     let exit = match ran.stop {
@@ -428,7 +438,7 @@ fn finish(options: &MeasureOptions, commands: &[Command], made: &Made<'_>, ran: 
         evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
     };
     let accepted = |arm: usize, s: &Sample| (made.accept)(arm, s).is_ok();
-    let record = BenchRecord::build(setting, commands, &mut log, &accepted)?;
+    let record = BenchRecord::build(setting, host, commands, &mut log, &accepted)?;
     Ok(Measured { record, log, exit })
 }
 

@@ -2,13 +2,15 @@
 //! the command will get.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::files;
 use crate::error::{Context, Error, Result};
 use crate::facts::{Fact, Format, LinkFacts};
+use crate::loader::host::Host;
 use crate::loader::{self, Closure};
-use crate::{elf, script};
+use crate::script;
 
 /// Facts of `path` and, where it is a script, of the interpreters that the kernel goes through, the last one being the
 /// program that runs.
@@ -19,7 +21,7 @@ pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
     let mut files: Vec<LinkFacts> = Vec::new();
     let mut next = path.to_path_buf();
     while files.len() <= script::MOST_HOPS + 1 {
-        let facts = one(&next)?;
+        let facts = files::facts(&next).context(|| next.to_string_lossy())?;
         let interpreter = match (&facts.interp, facts.format) {
             (Fact::Value(interp), Format::Script) => Some(interp.clone()),
             _ => None,
@@ -31,17 +33,6 @@ pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
         }
     }
     Err(Error::new("too many scripts in a row: Linux gives up with ELOOP").context(path.to_string_lossy()))
-}
-
-/// Facts of one file.
-///
-/// # Errors
-/// As [`chain`].
-pub fn one(path: &Path) -> Result<LinkFacts> {
-    let bytes = std::fs::read(path).context(|| path.to_string_lossy())?;
-    let facts =
-        if script::is_script(&bytes) { script::link_facts(path, &bytes) } else { elf::link_facts(path, &bytes) };
-    facts.context(|| path.to_string_lossy())
 }
 
 /// What the loader of `program` will map and do in the environment `env`, started from `cwd`.
@@ -59,12 +50,8 @@ pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>)
         preload: var("LD_PRELOAD"),
         bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
         cwd,
+        cpu: loader::cpu::Cpu::host(),
         ..loader::Options::default()
     };
-    loader::closure(program, &options, &loader::host::Host)
-}
-
-/// A name from a file, for messages.
-pub fn shown(name: &[u8]) -> String {
-    OsStr::from_bytes(name).to_string_lossy().into_owned()
+    loader::closure(program, &options, &Host)
 }

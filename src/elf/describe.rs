@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf;
 
+use super::detail::{Detail, PageWrites};
 use super::flavour::{Flavour, highest_glibc};
 use super::image::{Image, Segment};
 use super::kind::{is_debug_file, kind};
@@ -17,7 +18,7 @@ use super::pages::{pages_inside, pages_of};
 use super::relocation::Tables;
 use super::relro::{Protected, protected};
 use super::sections::{Section, init_arrays, sections, static_records};
-use super::startup::{Startup, startup, static_startup};
+use super::startup::{Startup, startup, startup_into, static_startup, static_startup_into};
 use super::symbols::{NeededVersion, count_symbols, needed_versions};
 use super::warnings::{Evidence, warnings};
 use crate::error::{Error, Result};
@@ -60,9 +61,7 @@ pub(super) fn describe(path: &Path, image: &Image) -> Result<LinkFacts> {
     facts.tls_bytes = image.segment(elf::PT_TLS).map_or(0, |s| s.memsz);
     facts.init = init_functions(image, facts.kind, &sections);
     let tables = Tables::of(image);
-    // A static-pie relocates itself, all at once.
-    let at_once = facts.bind_now || facts.kind == Kind::StaticPie || flavour.is_some_and(Flavour::always_binds_now);
-    let lazy = !at_once;
+    let lazy = binds_lazily(&facts, flavour);
     let protected = protected(image, PAGE_SIZES[0]);
     let start = match facts.kind {
         Kind::Static => static_startup(image, static_records(image, &sections).into_iter(), protected),
@@ -76,6 +75,30 @@ pub(super) fn describe(path: &Path, image: &Image) -> Result<LinkFacts> {
     facts.warnings = warnings(&evidence);
     facts.elf = Some(elf_facts(image, &start, bind_now_by, notes, &versions));
     Ok(facts)
+}
+
+/// A static-pie relocates itself, all at once, as do some C libraries whatever the file says.
+fn binds_lazily(facts: &LinkFacts, flavour: Option<Flavour>) -> bool {
+    !(facts.bind_now || facts.kind == Kind::StaticPie || flavour.is_some_and(Flavour::always_binds_now))
+}
+
+/// The pages that start-up relocations write, each with what writes it.
+pub(super) fn page_writes(path: &Path, image: &Image) -> Result<Vec<PageWrites>> {
+    let facts = describe(path, image)?;
+    let flavour = flavour(image, &facts, &notes(image));
+    let protected = protected(image, PAGE_SIZES[0]);
+    let detail = match facts.kind {
+        Kind::Other => Detail::default(),
+        Kind::Static => {
+            let records = static_records(image, &sections(image));
+            static_startup_into(image, records.into_iter(), protected, Detail::default()).1
+        }
+        _ => {
+            let lazy = binds_lazily(&facts, flavour);
+            startup_into(image, &Tables::of(image), lazy, protected, Detail::default()).1
+        }
+    };
+    Ok(detail.into_pages(protected))
 }
 
 /// A dynamic table that the file claims and does not have ends the matter, but for files that are no programs.

@@ -36,6 +36,21 @@ pub enum Class {
 impl Class {
     /// How many classes there are.
     pub const COUNT: usize = Class::Other as usize + 1;
+
+    /// The word in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Relative => "relative",
+            Class::Absolute => "absolute",
+            Class::GlobDat => "glob_dat",
+            Class::JumpSlot => "jump_slot",
+            Class::Copy => "copy",
+            Class::Irelative => "irelative",
+            Class::Tls => "tls",
+            Class::None => "none",
+            Class::Other => "other",
+        }
+    }
 }
 
 /// The types of one machine.

@@ -20,6 +20,7 @@
 
 pub mod android;
 mod describe;
+mod detail;
 pub mod flavour;
 pub mod image;
 pub mod kind;
@@ -37,6 +38,8 @@ mod warnings;
 
 use std::path::Path;
 
+pub use detail::PageWrites;
+
 use crate::error::Result;
 use crate::facts::LinkFacts;
 use image::Image;
@@ -49,4 +52,12 @@ use image::Image;
 pub fn link_facts(path: &Path, bytes: &[u8]) -> Result<LinkFacts> {
     let image = Image::parse(bytes)?;
     describe::describe(path, &image)
+}
+
+/// The pages that start-up relocations write, in order, each with what writes it.
+///
+/// # Errors
+/// As [`link_facts`].
+pub fn page_writes(path: &Path, bytes: &[u8]) -> Result<Vec<PageWrites>> {
+    describe::page_writes(path, &Image::parse(bytes)?)
 }

@@ -38,27 +38,65 @@ pub struct Startup {
     pub packed_fault: bool,
 }
 
+/// What writes at start, for those who ask page by page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// A relocation of a class.
+    Record(Class),
+    /// A packed relative relocation.
+    Relr,
+    /// The loader's own words at the start of the global offset table, for lazy binding.
+    LazyHeader,
+    /// An entry of the MIPS global offset table.
+    ImplicitGot,
+}
+
+/// Where writes are noted.
+pub trait Sink {
+    /// A write of `len` bytes at `addr`.
+    fn write(&mut self, by: Writer, addr: u64, len: u64);
+}
+
+impl Sink for PageSet {
+    #[inline]
+    fn write(&mut self, _by: Writer, addr: u64, len: u64) {
+        PageSet::write(self, addr, len);
+    }
+}
+
 /// Gathers a [`Startup`].
-struct Pass<'p, 'a> {
+struct Pass<'p, 'a, S> {
     image: &'p Image<'a>,
     classes: Classes,
     symbols: Symbols<'a, 'p>,
     protected: Protected,
     skip_slots: bool,
     counts: [u64; Class::COUNT],
-    pages: PageSet,
+    sink: S,
     symbols_seen: u64,
     open_slots: u64,
 }
 
 /// Walks every table once. `lazy` says whether the PLT's slots are bound at their first call.
 pub fn startup(image: &Image, tables: &Tables, lazy: bool, protected: Protected) -> Startup {
-    let mut pass = Pass::new(image, lazy, protected);
+    let (start, pages) = startup_into(image, tables, lazy, protected, PageSet::default());
+    Startup { pages: pages.into_sorted(), ..start }
+}
+
+/// The same, with the writes noted by the caller instead of in [`Startup::pages`].
+pub fn startup_into<S: Sink>(
+    image: &Image,
+    tables: &Tables,
+    lazy: bool,
+    protected: Protected,
+    sink: S,
+) -> (Startup, S) {
+    let mut pass = Pass::new(image, lazy, protected, sink);
     let mut relr = 0u64;
     if let Some(table) = tables.relr {
         table.for_each(|addr| {
             relr = relr.saturating_add(1);
-            pass.pages.write(addr, image.word_size());
+            pass.sink.write(Writer::Relr, addr, image.word_size());
         });
     }
     for table in [&tables.rel, &tables.rela, &tables.plt_alone] {
@@ -79,27 +117,39 @@ pub fn startup(image: &Image, tables: &Tables, lazy: bool, protected: Protected)
     let mut counts = pass.relocation_counts();
     counts.relr = relr;
     counts.table_bytes = tables.table_bytes;
-    Startup {
+    let start = Startup {
         counts,
-        pages: pass.pages.into_sorted(),
+        pages: Vec::new(),
         symbols_seen: pass.symbols_seen,
         open_slots: pass.open_slots,
         implicit_got,
         relative_prefix,
         packed_fault,
-    }
+    };
+    (start, pass.sink)
 }
 
 /// The same for records that no DT_* names: those that a static program's start files walk.
 pub fn static_startup(image: &Image, records: impl Iterator<Item = Relocation>, protected: Protected) -> Startup {
-    let mut pass = Pass::new(image, false, protected);
-    records.for_each(|r| pass.record(r));
-    let counts = pass.relocation_counts();
-    Startup { counts, open_slots: pass.open_slots, pages: pass.pages.into_sorted(), ..Startup::default() }
+    let (start, pages) = static_startup_into(image, records, protected, PageSet::default());
+    Startup { pages: pages.into_sorted(), ..start }
 }
 
-impl<'p, 'a> Pass<'p, 'a> {
-    fn new(image: &'p Image<'a>, lazy: bool, protected: Protected) -> Pass<'p, 'a> {
+/// The same, with the writes noted by the caller.
+pub fn static_startup_into<S: Sink>(
+    image: &Image,
+    records: impl Iterator<Item = Relocation>,
+    protected: Protected,
+    sink: S,
+) -> (Startup, S) {
+    let mut pass = Pass::new(image, false, protected, sink);
+    records.for_each(|r| pass.record(r));
+    let counts = pass.relocation_counts();
+    (Startup { counts, open_slots: pass.open_slots, ..Startup::default() }, pass.sink)
+}
+
+impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
+    fn new(image: &'p Image<'a>, lazy: bool, protected: Protected, sink: S) -> Pass<'p, 'a, S> {
         Pass {
             image,
             classes: Classes::of(image),
@@ -107,7 +157,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             protected,
             skip_slots: lazy && !lazy_slots_are_written(image),
             counts: [0; Class::COUNT],
-            pages: PageSet::default(),
+            sink,
             symbols_seen: 0,
             open_slots: 0,
         }
@@ -123,7 +173,9 @@ impl<'p, 'a> Pass<'p, 'a> {
             self.symbols_seen = self.symbols_seen.max(u64::from(r.symbol).saturating_add(1));
         }
         match class {
-            Class::Relative | Class::Absolute | Class::Other => self.pages.write(r.offset, self.image.word_size()),
+            Class::Relative | Class::Absolute | Class::Other => {
+                self.sink.write(Writer::Record(class), r.offset, self.image.word_size());
+            }
             Class::None => {}
             _ => self.other_record(class, r),
         }
@@ -143,7 +195,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             _ if self.classes.writes_two_words(self.image.machine(), r.kind) => word.saturating_mul(2),
             _ => word,
         };
-        self.pages.write(r.offset, len);
+        self.sink.write(Writer::Record(class), r.offset, len);
     }
 
     /// The first words of the global offset table: who the object is, and where its resolver is.
@@ -154,7 +206,7 @@ impl<'p, 'a> Pass<'p, 'a> {
                 elf::EM_RISCV | elf::EM_LOONGARCH => got,
                 _ => got.saturating_add(word),
             };
-            self.pages.write(first, word.saturating_mul(2));
+            self.sink.write(Writer::LazyHeader, first, word.saturating_mul(2));
         }
     }
 
@@ -173,7 +225,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         let there = image.from_vaddr(got).map_or(0, |bytes| bytes.len() as u64).checked_div(word).unwrap_or(0);
         let entries = local.saturating_add(global).min(there);
         for i in 2..entries {
-            self.pages.write(got.saturating_add(i.saturating_mul(word)), word);
+            self.sink.write(Writer::ImplicitGot, got.saturating_add(i.saturating_mul(word)), word);
         }
         entries.saturating_sub(2)
     }

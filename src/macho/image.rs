@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 
 use object::Endianness;
 use object::macho::{self, CpuSubtype, CpuType, FileFlags, FileType, SectionType};
-use object::read::macho::{LoadCommandData, LoadCommandVariant, MachHeader, Section as _, Segment as _};
+use object::read::macho::{
+    LoadCommandData, LoadCommandIterator, LoadCommandVariant, MachHeader, Section as _, Segment as _,
+};
 
 use super::{names, work};
 use crate::error::{Error, Result};
@@ -200,27 +202,31 @@ fn read<'a, M: MachHeader<Endian = Endianness>>(data: &'a [u8]) -> Result<Image<
         uuid: None,
         warnings: Vec::new(),
     };
-    let mut number = 0u64;
-    loop {
+    take_all::<M>(&mut image, &mut commands);
+    Ok(image)
+}
+
+/// Takes all load commands; one that is cut off is passed over, one that runs out of the table ends it.
+fn take_all<'a, M: MachHeader<Endian = Endianness>>(
+    image: &mut Image<'a>,
+    commands: &mut LoadCommandIterator<'a, Endianness>,
+) {
+    for number in 0u64.. {
         work::count(1);
         match commands.next() {
             Ok(Some(command)) => {
-                if take::<M>(&mut image, command).is_err() {
-                    image.warn(format!(
-                        "load command {number} ({:#x}) is cut off: dyld refuses the image",
-                        command.cmd().0
-                    ));
+                if take::<M>(image, command).is_err() {
+                    let kind = command.cmd().0;
+                    image.warn(format!("load command {number} ({kind:#x}) is cut off: dyld refuses the image"));
                 }
             }
-            Ok(None) => break,
+            Ok(None) => return,
             Err(_) => {
                 image.warn(format!("load command {number} extends past the end of the table: the rest is not read"));
-                break;
+                return;
             }
         }
-        number = number.saturating_add(1);
     }
-    Ok(image)
 }
 
 /// Takes what one load command says.
@@ -246,22 +252,8 @@ fn take<'a, M: MachHeader<Endian = Endianness>>(
                 _ => {}
             }
         }
-        LoadCommandVariant::DyldInfo(info) => {
-            image.dyld_info = Some(DyldInfo {
-                rebase: range(info.rebase_off.get(e), info.rebase_size.get(e)),
-                bind: range(info.bind_off.get(e), info.bind_size.get(e)),
-                weak_bind: range(info.weak_bind_off.get(e), info.weak_bind_size.get(e)),
-                lazy_bind: range(info.lazy_bind_off.get(e), info.lazy_bind_size.get(e)),
-                exports: range(info.export_off.get(e), info.export_size.get(e)),
-            });
-        }
-        LoadCommandVariant::Dysymtab(table) => {
-            image.dysymtab = Some(Dysymtab {
-                indirect: (table.indirectsymoff.get(e), table.nindirectsyms.get(e)),
-                external_relocations: (table.extreloff.get(e), table.nextrel.get(e)),
-                local_relocations: (table.locreloff.get(e), table.nlocrel.get(e)),
-            });
-        }
+        LoadCommandVariant::DyldInfo(info) => image.dyld_info = Some(dyld_info(info, e)),
+        LoadCommandVariant::Dysymtab(table) => image.dysymtab = Some(dysymtab(table, e)),
         LoadCommandVariant::BuildVersion(build, _) => image.platforms.push(MachoPlatform {
             name: names::platform(build.platform.get(e)),
             min_version: names::version(build.minos.get(e).0),
@@ -288,6 +280,24 @@ fn take<'a, M: MachHeader<Endian = Endianness>>(
         _ => {}
     }
     Ok(())
+}
+
+fn dyld_info(info: &macho::DyldInfoCommand<Endianness>, e: Endianness) -> DyldInfo {
+    DyldInfo {
+        rebase: range(info.rebase_off.get(e), info.rebase_size.get(e)),
+        bind: range(info.bind_off.get(e), info.bind_size.get(e)),
+        weak_bind: range(info.weak_bind_off.get(e), info.weak_bind_size.get(e)),
+        lazy_bind: range(info.lazy_bind_off.get(e), info.lazy_bind_size.get(e)),
+        exports: range(info.export_off.get(e), info.export_size.get(e)),
+    }
+}
+
+fn dysymtab(table: &macho::DysymtabCommand<Endianness>, e: Endianness) -> Dysymtab {
+    Dysymtab {
+        indirect: (table.indirectsymoff.get(e), table.nindirectsyms.get(e)),
+        external_relocations: (table.extreloff.get(e), table.nextrel.get(e)),
+        local_relocations: (table.locreloff.get(e), table.nlocrel.get(e)),
+    }
 }
 
 fn range(offset: u32, bytes: u32) -> Range {

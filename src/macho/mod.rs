@@ -26,6 +26,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::facts::LinkFacts;
 
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects)]
+mod against_object;
 mod chained;
 mod classic;
 mod exports;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::testing::Random;
 use super::{is_macho, link_facts, work};
 use crate::facts::LinkFacts;
 
@@ -12,22 +13,6 @@ use crate::facts::LinkFacts;
 const STEPS_A_BYTE: u64 = 24;
 /// Steps that an empty file may cost.
 const STEPS_AT_LEAST: u64 = 4096;
-
-/// A xorshift generator: the same damage everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
 
 fn fixtures() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();

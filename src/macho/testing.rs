@@ -93,3 +93,19 @@ pub(super) fn uleb(mut value: u64) -> Vec<u8> {
         out.push(low | 0x80);
     }
 }
+
+/// A xorshift generator: the same damage everywhere.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}

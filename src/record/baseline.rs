@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use crate::error::{Context, Error, Result};
 use crate::json::Json;
 use crate::record::counts::{Counts, Range};
+use crate::sys::host::HostFacts;
+use crate::units;
 
 /// What the document calls itself.
 pub const SCHEMA: &str = "premain.baseline/1";
@@ -31,33 +33,49 @@ pub struct Baseline {
     pub interrupted: bool,
 }
 
-/// What tells one host from another, as far as it matters for times.
+/// What tells one host from another, as far as it matters for times; `None` where it could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostMark {
     /// System and kernel release.
-    pub kernel: String,
-    /// Machine, as uname says it.
-    pub machine: String,
+    pub kernel: Option<String>,
     /// Processor.
     pub cpu_model: Option<String>,
-    /// Processors that may be used.
-    pub cpus: u64,
+    /// Processors that are switched on.
+    pub cpus: Option<u64>,
 }
 
 impl HostMark {
+    /// The marks of a host whose facts were read.
+    pub fn of(f: &HostFacts) -> HostMark {
+        HostMark {
+            kernel: f.kernel.value().map(|k| format!("{} {k}", f.system.value().map_or("", String::as_str))),
+            cpu_model: f.cpu_model.value().cloned(),
+            cpus: f.cpus_online.value().copied(),
+        }
+    }
+
+    /// The marks that a document's `host` holds.
+    fn read(j: &Json) -> HostMark {
+        let text = |key: &str| j.get(key).and_then(Json::as_str);
+        HostMark {
+            kernel: text("kernel").map(|k| format!("{} {k}", text("system").unwrap_or(""))),
+            cpu_model: text("cpu_model").map(str::to_string),
+            cpus: j.get("cpus_online").and_then(Json::as_u64),
+        }
+    }
+
     /// In words, what differs between `self` (then) and `now`.
     pub fn differences(&self, now: &HostMark) -> Vec<String> {
-        let cpus = |n: u64| format!("{n} processors");
-        let model = |m: &HostMark| m.cpu_model.clone().unwrap_or_else(|| "an unknown processor".to_string());
+        let cpus = |m: &HostMark| m.cpus.map(|n| units::counted(n, "processor"));
+        let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_string());
         [
             (self.kernel.clone(), now.kernel.clone()),
-            (self.machine.clone(), now.machine.clone()),
-            (model(self), model(now)),
-            (cpus(self.cpus), cpus(now.cpus)),
+            (self.cpu_model.clone(), now.cpu_model.clone()),
+            (cpus(self), cpus(now)),
         ]
         .into_iter()
         .filter(|(then, now)| then != now)
-        .map(|(then, now)| format!("{then} then, {now} now"))
+        .map(|(then, now)| format!("{} then, {} now", known(then), known(now)))
         .collect()
     }
 }
@@ -139,7 +157,7 @@ pub fn read(text: &str) -> Result<Baseline> {
     let setting = document.get("setting");
     Ok(Baseline {
         tool_version: text_of(&document, "tool_version")?,
-        host: host(document.get("made_on").unwrap_or(&Json::Null)),
+        host: HostMark::read(document.get("host").unwrap_or(&Json::Null)),
         manner: manner(document.get("manner").unwrap_or(&Json::Null)).context(|| "manner")?,
         commands: commands.collect::<Result<_>>()?,
         interrupted: setting.and_then(|s| s.get("interrupted")).and_then(Json::as_bool).unwrap_or(false),
@@ -183,16 +201,6 @@ fn flag_of(j: &Json, key: &str) -> Result<bool> {
 /// `None` where the field is `null` or not there.
 fn path_of(j: &Json, key: &str) -> Option<PathBuf> {
     j.get(key).and_then(Json::as_os).map(PathBuf::from)
-}
-
-fn host(j: &Json) -> HostMark {
-    let text = |key: &str| j.get(key).and_then(Json::as_str).map(str::to_string);
-    HostMark {
-        kernel: text("kernel").unwrap_or_default(),
-        machine: text("machine").unwrap_or_default(),
-        cpu_model: text("cpu_model"),
-        cpus: j.get("cpus").and_then(Json::as_u64).unwrap_or(0),
-    }
 }
 
 fn manner(j: &Json) -> Result<Manner> {
@@ -261,7 +269,7 @@ mod tests {
 
     fn document() -> String {
         r#"{"schema": "premain.baseline/1", "tool_version": "0.1.0",
-            "made_on": {"kernel": "Linux 6.1", "machine": "x86_64", "cpu_model": null, "cpus": 2},
+            "host": {"system": "Linux", "kernel": "6.1", "cpu_model": null, "cpus_online": 2},
             "manner": {"method": "fork", "stdout": "pipe", "until_first_byte": false, "cold": false, "cpu": null},
             "setting": {"interrupted": false},
             "commands": [{"name": "a b", "argv": ["a", {"bytes_hex": "ff", "lossy": "?"}],
@@ -286,7 +294,7 @@ mod tests {
             (Some(Range::exactly(7)), Some(Range { min: 30, max: 31 }))
         );
         assert_eq!((c.counts.lookups, c.libraries.len()), (None, 1));
-        assert_eq!(b.host.kernel, "Linux 6.1");
+        assert_eq!((b.host.kernel.as_deref(), b.host.cpus), (Some("Linux 6.1"), Some(2)));
     }
 
     #[test]
@@ -324,8 +332,8 @@ mod tests {
 
     #[test]
     fn hosts_differ_in_words() {
-        let a = HostMark { kernel: "Linux 6.1".into(), machine: "x86_64".into(), cpu_model: None, cpus: 2 };
-        let b = HostMark { kernel: "Linux 6.2".into(), cpus: 4, ..a.clone() };
+        let a = HostMark { kernel: Some("Linux 6.1".into()), cpu_model: None, cpus: Some(2) };
+        let b = HostMark { kernel: Some("Linux 6.2".into()), cpus: Some(4), ..a.clone() };
         assert_eq!(a.differences(&a), Vec::<String>::new());
         assert_eq!(a.differences(&b), ["Linux 6.1 then, Linux 6.2 now", "2 processors then, 4 processors now"]);
     }

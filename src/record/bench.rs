@@ -9,6 +9,8 @@ use crate::measure::command::Command;
 use crate::measure::log::Log;
 use crate::measure::plan::Order;
 use crate::measure::sample::Sample;
+use crate::record::disturbances;
+use crate::record::host::HostRecord;
 use crate::record::probes::Probes;
 use crate::stat::drift::{Drift, drift};
 use crate::stat::paired::{Comparison, compare, holm, median_difference};
@@ -199,6 +201,8 @@ pub struct Noise {
 pub struct BenchRecord {
     /// How it was made.
     pub setting: Setting,
+    /// Where, and what happened to that host meanwhile.
+    pub host: HostRecord,
     /// The clock's step and what reading it costs.
     pub clock_resolution_ns: u64,
     /// Nanoseconds a reading.
@@ -230,6 +234,7 @@ impl BenchRecord {
     /// Where samples cannot be read back.
     pub fn build(
         setting: Setting,
+        host: HostRecord,
         commands: &[Command],
         log: &mut Log,
         accepted: &dyn Fn(usize, &Sample) -> bool,
@@ -268,6 +273,7 @@ impl BenchRecord {
         adjust_p_values(&mut records);
         let mut record = BenchRecord {
             setting,
+            host: host.with_libc(),
             clock_resolution_ns: clock::resolution_ns(),
             clock_read_ns: clock::read_cost_ns(),
             own_peak_rss_bytes,
@@ -402,6 +408,7 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
             ));
         }
     }
+    out.extend(disturbances::of_run(&r.host, r.setting.spent_ns));
     for c in &r.commands {
         if c.held_open > 0 {
             out.push(format!(

@@ -4,6 +4,8 @@ pub mod baseline;
 pub mod bench;
 pub mod check;
 pub mod counts;
+pub mod disturbances;
+pub mod host;
 pub mod numbers;
 pub mod probes;
 pub mod results;

@@ -28,6 +28,8 @@ pub struct StoredRuns {
     pub control: Option<StoredRun>,
     /// Which metric `values` holds.
     pub metric: String,
+    /// Commands that have no value of the metric at all (they wrote nothing, say).
+    pub without: Vec<String>,
     /// The smallest difference that the run itself would have named, where the file says.
     pub delta: Option<f64>,
 }
@@ -66,32 +68,46 @@ fn premain(document: &Json, commands: &Json, metric: &str) -> Result<StoredRuns>
         let run = premain_run(command, metric)?;
         runs.push(run.ok_or_else(|| Error::new("has summaries and no samples: write it with --export-json"))?);
     }
-    let control = control_run(document, metric)?;
+    let control = control_run(document, metric);
     let delta = document.get("setting").and_then(|s| s.get("delta")).and_then(Json::as_f64);
-    some_runs(StoredRuns { writer: Writer::Premain, runs, control, metric: metric.to_string(), delta })
+    some_runs(StoredRuns {
+        writer: Writer::Premain,
+        runs,
+        control,
+        metric: metric.to_string(),
+        without: Vec::new(),
+        delta,
+    })
 }
 
-/// The control's first start of each round: in `control_samples`, or in `control` itself.
-fn control_run(document: &Json, metric: &str) -> Result<Option<StoredRun>> {
-    let columns = document.get("control_samples").and_then(Json::as_array).and_then(|arms| arms.first());
-    match (columns, document.get("control")) {
-        (Some(columns), _) => {
-            let control = Json::object([("name", Json::from("control")), ("samples", columns.clone())]);
-            premain_run(&control, metric)
-        }
-        (None, Some(control)) => premain_run(control, metric),
-        (None, None) => Ok(None),
-    }
+/// Both starts of the control in each round, one after the other; without rounds, since each round has two.
+fn control_run(document: &Json, metric: &str) -> Option<StoredRun> {
+    let starts = document.get("control_samples")?.as_array()?;
+    let runs: Vec<StoredRun> = starts.iter().filter_map(|s| columns("control", s, metric).ok()).collect();
+    let values: Vec<f64> = runs.into_iter().flat_map(|r| r.values).collect();
+    (!values.is_empty()).then(|| StoredRun { name: "control".to_string(), values, rounds: None })
 }
 
 /// `None` where the command has no samples.
 fn premain_run(command: &Json, metric: &str) -> Result<Option<StoredRun>> {
     let Some(samples) = command.get("samples").filter(|s| **s != Json::Null) else { return Ok(None) };
-    let name = command.get("name").and_then(Json::as_str).unwrap_or("").to_string();
+    let name = command.get("name").and_then(Json::as_str).unwrap_or("");
+    columns(name, samples, metric).map(Some)
+}
+
+/// The values of command `i` (from 0) of a premain document, none where it has no such samples.
+pub fn values_of_command(document: &Json, i: usize, metric: &str) -> Option<Vec<f64>> {
+    let command = document.get("commands").and_then(Json::as_array)?.get(i)?;
+    let values = premain_run(command, metric).ok()??.values;
+    (!values.is_empty()).then_some(values)
+}
+
+/// One metric out of samples kept by columns.
+fn columns(name: &str, samples: &Json, metric: &str) -> Result<StoredRun> {
     let column = |key: &str| samples.get(key).and_then(Json::as_array);
     let values = column(metric).ok_or_else(|| Error::new(format!("{name}: its samples have no {metric}")))?;
     let rounds = column("round").filter(|r| r.len() == values.len());
-    let mut run = StoredRun { name, values: Vec::new(), rounds: rounds.map(|_| Vec::new()) };
+    let mut run = StoredRun { name: name.to_string(), values: Vec::new(), rounds: rounds.map(|_| Vec::new()) };
     for (i, value) in values.iter().enumerate() {
         // A start that has no such value (wrote nothing, say) is no sample of it.
         let Some(value) = value.as_f64() else { continue };
@@ -102,7 +118,7 @@ fn premain_run(command: &Json, metric: &str) -> Result<Option<StoredRun>> {
     }
     let complete = |r: &Vec<u64>| r.len() == run.values.len();
     run.rounds = run.rounds.take().filter(complete);
-    Ok(Some(run))
+    Ok(run)
 }
 
 fn hyperfine(results: &Json, metric: &str) -> Result<StoredRuns> {
@@ -120,15 +136,28 @@ fn hyperfine(results: &Json, metric: &str) -> Result<StoredRuns> {
         let values = times.iter().filter_map(Json::as_f64).map(|t| t * scale).collect();
         runs.push(StoredRun { name, values, rounds: None });
     }
-    some_runs(StoredRuns { writer: Writer::Hyperfine, runs, control: None, metric: metric.to_string(), delta: None })
+    some_runs(StoredRuns {
+        writer: Writer::Hyperfine,
+        runs,
+        control: None,
+        metric: metric.to_string(),
+        without: Vec::new(),
+        delta: None,
+    })
 }
 
-fn some_runs(runs: StoredRuns) -> Result<StoredRuns> {
-    match runs.runs.iter().find(|r| r.values.is_empty()) {
-        Some(r) => Err(Error::new(format!("{}: has no value of {}", r.name, runs.metric))),
-        None if runs.runs.is_empty() => Err(Error::new("holds no command")),
-        None => Ok(runs),
+/// Sets commands without a value apart; at least one must remain.
+fn some_runs(mut runs: StoredRuns) -> Result<StoredRuns> {
+    if runs.runs.is_empty() {
+        return Err(Error::new("holds no command"));
     }
+    let (kept, empty): (Vec<StoredRun>, Vec<StoredRun>) = runs.runs.into_iter().partition(|r| !r.values.is_empty());
+    runs.without = empty.into_iter().map(|r| r.name).collect();
+    runs.runs = kept;
+    if runs.runs.is_empty() {
+        return Err(Error::new(format!("no command in it has a value of {}", runs.metric)));
+    }
+    Ok(runs)
 }
 
 /// Values of the rounds that both have, in order of rounds; `None` where a file keeps no rounds or a value is no
@@ -169,11 +198,14 @@ mod tests {
         let text = r#"{"schema":"premain.bench/1","commands":[
             {"name":"a","samples":{"round":[0,1,2],"spawn_to_byte_ns":[10,null,30]}},
             {"name":"b","samples":{"round":[2,0],"spawn_to_byte_ns":[33,11]}}],
-            "control":{"name":"control","samples":{"round":[0],"spawn_to_byte_ns":[5]}}}"#;
+            "control_samples":[{"round":[0],"spawn_to_byte_ns":[5]},{"round":[0],"spawn_to_byte_ns":[6]}]}"#;
         let r = stored_runs(&Json::parse(text).unwrap(), "spawn_to_byte_ns").unwrap();
         assert_eq!(r.runs[0].rounds, Some(vec![0, 2]));
         assert_eq!(paired_values(&r.runs[0], &r.runs[1]), Some((vec![10, 30], vec![11, 33])));
-        assert_eq!(r.control.unwrap().values, [5.0]);
+        assert_eq!(r.control.unwrap().values, [5.0, 6.0]);
+        let silent = text.replace("[10,null,30]", "[null,null,null]");
+        let r = stored_runs(&Json::parse(&silent).unwrap(), "spawn_to_byte_ns").unwrap();
+        assert_eq!((r.runs.len(), r.without), (1, vec!["a".to_string()]));
     }
 
     #[test]
@@ -185,7 +217,7 @@ mod tests {
             (r#"{"schema":"premain.bench/1","commands":[]}"#, "holds no command"),
             (r#"{"schema":"premain.bench/1","commands":[{"name":"a","samples":{"round":[]}}]}"#, "have no spawn_to"),
             (r#"{"results":[{"command":"x"}]}"#, "has no times"),
-            (r#"{"results":[{"command":"x","times":[]}]}"#, "has no value"),
+            (r#"{"results":[{"command":"x","times":[]}]}"#, "no command in it has a value"),
         ] {
             let e = stored_runs(&Json::parse(text).unwrap(), "spawn_to_exit_ns").unwrap_err().to_string();
             assert!(e.contains(part), "{text}: {e}");

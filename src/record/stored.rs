@@ -89,7 +89,8 @@ fn entries(file: &str, runs: &StoredRuns) -> Vec<Entry> {
 /// Every further command of one file against its first.
 fn within(file: &StoredRuns) -> Vec<Compared> {
     let Some((reference, candidates)) = file.runs.split_first() else { return Vec::new() };
-    let delta = file.delta.unwrap_or(MINIMUM_DELTA);
+    // The run's delta comes from its timing noise, which counts do not have.
+    let delta = file.delta.filter(|_| file.metric.ends_with("_ns")).unwrap_or(MINIMUM_DELTA);
     let one = |c: &StoredRun| {
         let paired = paired_values(reference, c).and_then(|(a, b)| versus(&a, &b, 1, delta));
         let outcome = match paired {
@@ -143,6 +144,9 @@ fn across(first: &(String, StoredRuns), later: (&str, &StoredRuns)) -> Result<Ve
 
 fn warnings(first: &StoredRuns, later: &[(String, StoredRuns)], compared: &[Compared]) -> Vec<String> {
     let mut out = Vec::new();
+    for name in later.iter().map(|(_, r)| r).chain([first]).flat_map(|r| &r.without) {
+        out.push(format!("{name}: has no value of {}, so it is left out", first.metric));
+    }
     if compared.iter().any(|c| matches!(c.outcome, Outcome::Unpaired(..))) {
         let how = if later.is_empty() { "one command after the other" } else { "in separate runs" };
         out.push(format!(
@@ -170,7 +174,7 @@ mod tests {
     }
 
     fn file(writer: Writer, runs: Vec<StoredRun>, control: Option<StoredRun>) -> StoredRuns {
-        StoredRuns { writer, runs, control, metric: "spawn_to_exit_ns".to_string(), delta: None }
+        StoredRuns { writer, runs, control, metric: "spawn_to_exit_ns".to_string(), without: Vec::new(), delta: None }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The baseline as a document: a bench with every sample, and what it takes to do it again.
 
 use crate::json::Json;
-use crate::record::baseline::{HostMark, Manner, Place, SCHEMA, StoredCommand};
+use crate::record::baseline::{Manner, Place, SCHEMA, StoredCommand};
 use crate::record::bench::BenchRecord;
 use crate::record::counts::{COUNTS, Counts};
 use crate::report::bench_json;
@@ -9,7 +9,7 @@ use crate::report::export::{Arms, with_samples};
 
 /// The document, schema `premain.baseline/1`: the fields of `premain.bench/1`, and per command `file`, `place`,
 /// `counts` and `libraries`.
-pub fn document(r: &BenchRecord, arms: &Arms, stored: &[StoredCommand], host: &HostMark, manner: &Manner) -> Json {
+pub fn document(r: &BenchRecord, arms: &Arms, stored: &[StoredCommand], manner: &Manner) -> Json {
     let mut d = with_samples(bench_json::document(r), arms);
     if let Json::Object(fields) = &mut d {
         for (key, value) in fields.iter_mut() {
@@ -20,19 +20,8 @@ pub fn document(r: &BenchRecord, arms: &Arms, stored: &[StoredCommand], host: &H
             }
         }
     }
-    d.push("made_on", host_json(host));
     d.push("manner", manner_json(manner));
     d
-}
-
-/// Where something was made.
-pub fn host_json(h: &HostMark) -> Json {
-    Json::object([
-        ("kernel", Json::from(h.kernel.as_str())),
-        ("machine", h.machine.as_str().into()),
-        ("cpu_model", h.cpu_model.as_deref().into()),
-        ("cpus", h.cpus.into()),
-    ])
 }
 
 fn manner_json(m: &Manner) -> Json {

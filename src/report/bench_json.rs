@@ -6,6 +6,7 @@ use crate::json::Json;
 use crate::measure::sample::Sample;
 use crate::record::bench::{BenchRecord, CommandRecord, METRICS, VersusReference};
 use crate::record::probes::Probes;
+use crate::report::host_json;
 use crate::stat::drift::Drift;
 use crate::stat::quantile::Summary;
 
@@ -18,6 +19,7 @@ pub fn document(r: &BenchRecord) -> Json {
         ("commands", Json::array(r.commands.iter().map(|c| command(r, c)))),
         ("control", command(r, &r.control)),
         ("noise", noise(r)),
+        ("host", host_json::record(&r.host)),
         ("warnings", Json::array(r.warnings.iter().map(String::as_str))),
     ])
 }
@@ -183,6 +185,9 @@ pub fn noise(r: &BenchRecord) -> Json {
         ("aa_ratio_ci95", interval(same.and_then(|c| c.ratio_ci95))),
         ("aa_p_value", same.map(|c| c.p_value).into()),
         ("drift", r.noise.drift.as_ref().map(drift).into()),
+        ("steal_ns", host_json::fact(&r.host.steal_ns())),
+        ("throttled", host_json::fact(&r.host.throttled())),
+        ("throttled_ns", host_json::fact(&r.host.throttled_ns())),
     ])
 }
 

@@ -112,6 +112,11 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, sp
     let said = match v.verdict {
         Verdict::Faster => format!("{name} is faster than {reference}"),
         Verdict::Slower => format!("{name} is slower than {reference}"),
+        // On a noisy host delta is large, and an interval within it may still exclude 1: to say only "equivalent" would
+        // hide what was seen.
+        Verdict::Equivalent if v.comparison.ratio_ci95.is_some_and(|[a, b]| a > 1.0 || b < 1.0) => {
+            format!("{name} differs from {reference} by less than the {:.1} % that count here", delta * 100.0)
+        }
         Verdict::Equivalent => format!("{name} is equivalent to {reference} within {:.1} %", delta * 100.0),
         Verdict::NotDecided => format!("{name} against {reference}: not decided"),
     };

@@ -4,7 +4,6 @@ use crate::json::Json;
 use crate::record::bench::BenchRecord;
 use crate::record::check::{Checked, Evidence, Row, overall, verdict};
 use crate::record::counts::Range;
-use crate::report::baseline_json::host_json;
 use crate::report::bench_json;
 use crate::stat::unpaired::Normalised;
 
@@ -28,7 +27,14 @@ pub fn document(c: &Checked, r: &BenchRecord) -> Json {
             Json::object([
                 ("file", Json::from(c.file.as_os_str())),
                 ("tool_version", c.baseline.tool_version.as_str().into()),
-                ("made_on", host_json(&c.baseline.host)),
+                (
+                    "host",
+                    Json::object([
+                        ("kernel", Json::from(c.baseline.host.kernel.as_deref())),
+                        ("cpu_model", c.baseline.host.cpu_model.as_deref().into()),
+                        ("cpus_online", c.baseline.host.cpus.into()),
+                    ]),
+                ),
                 ("programs", Json::array(programs)),
             ]),
         ),

@@ -6,6 +6,7 @@ use crate::report::closure_json;
 use crate::report::explain::Explained;
 use crate::report::facts_json;
 use crate::report::findings::Finding;
+use crate::report::host_json;
 use crate::trace::probe::Phases;
 
 /// The document of `explain --json`, schema `premain.explain/1`.
@@ -28,6 +29,7 @@ pub fn document(e: &Explained) -> Json {
         ("command", command),
         ("control", bench_json::command(&e.bench, &e.bench.control)),
         ("noise", bench_json::noise(&e.bench)),
+        ("host", host_json::record(&e.bench.host)),
         ("setting", bench_json::setting(&e.bench)),
         (
             "phases",

@@ -45,6 +45,9 @@ pub fn file(f: &LinkFacts) -> Json {
     if let Some(e) = &f.elf {
         j.push("elf", elf(e));
     }
+    if let Some(m) = &f.macho {
+        j.push("macho", super::macho_json::block(m));
+    }
     j.push("warnings", Json::array(f.warnings.iter().map(String::as_str)));
     j
 }

@@ -63,6 +63,34 @@ mod x86 {
         }
     }
 
+    /// The name in leaves 0x80000002 to 4 (AMD and Intel manuals, CPUID): 48 bytes, padded.
+    pub(super) fn brand() -> Option<String> {
+        const FIRST: u32 = 0x8000_0002;
+        const LAST: u32 = 0x8000_0004;
+        if leaf(0x8000_0000).eax < LAST {
+            return None;
+        }
+        let words = (FIRST..=LAST).flat_map(|n| {
+            let CpuidResult { eax, ebx, ecx, edx } = leaf(n);
+            [eax, ebx, ecx, edx]
+        });
+        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).take_while(|b| *b != 0).collect();
+        let name = String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// Bit 31 of leaf 1's ECX is 0 on every real processor; where it is set, leaf 0x40000000 names the hypervisor.
+    pub(super) fn hypervisor() -> Option<String> {
+        if leaf(1).ecx & 1 << 31 == 0 {
+            return None;
+        }
+        let CpuidResult { ebx, ecx, edx, .. } = leaf(0x4000_0000);
+        let bytes = [ebx, ecx, edx].map(u32::to_le_bytes).concat();
+        let text = String::from_utf8_lossy(&bytes).replace(|c: char| !c.is_ascii_graphic(), " ");
+        let name = text.trim().to_string();
+        Some(if name.is_empty() { "unnamed".to_string() } else { name })
+    }
+
     pub(super) fn features() -> Features {
         let ebx = leaf_7();
         let (prefetch, exponential) = (ebx & 1 << 26 != 0, ebx & 1 << 27 != 0);
@@ -96,8 +124,35 @@ pub fn features() -> Features {
     Features::default()
 }
 
+/// The processor's own name for itself; `None` where there is no instruction to ask for it.
+pub fn brand() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    return x86::brand();
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+/// Who runs this virtual machine, `Some(None)` on a processor of its own; `None` where there is no instruction to ask.
+pub fn hypervisor() -> Option<Option<String>> {
+    #[cfg(target_arch = "x86_64")]
+    return Some(x86::hypervisor());
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn an_x86_64_processor_says_its_name_and_whether_it_is_real() {
+        assert_eq!(super::hypervisor().is_some(), cfg!(target_arch = "x86_64"));
+        assert!(super::brand().is_none_or(|name| !name.is_empty() && name.is_ascii()));
+        // The kernel shows the same bit, where it shows any.
+        let Ok(info) = std::fs::read_to_string("/proc/cpuinfo") else { return };
+        if let (Some(answer), Some(flags)) = (super::hypervisor(), info.lines().find(|l| l.starts_with("flags"))) {
+            assert_eq!(answer.is_some(), flags.split_whitespace().any(|f| f == "hypervisor"));
+        }
+    }
+
     #[test]
     fn an_x86_64_processor_has_a_level() {
         let level = super::features().x86_level;

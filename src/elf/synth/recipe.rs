@@ -104,6 +104,10 @@ pub struct Recipe {
     /// Entries of DT_INIT_ARRAY, each a function that only returns. In a position independent file each takes a
     /// relative relocation of its own, in plain records.
     pub constructors: u64,
+    /// Bytes from one constructor's code to the next; 0 where all are one function.
+    pub constructor_stride: u64,
+    /// Zeros behind the data that take no room in the file.
+    pub bss_bytes: u64,
     /// Size of PT_TLS.
     pub tls_bytes: u64,
     /// PT_LOAD segments beyond the three that the file needs, of one page each.
@@ -132,6 +136,8 @@ impl Recipe {
             hash: Hash::Gnu,
             versions: Vec::new(),
             constructors: 0,
+            constructor_stride: 0,
+            bss_bytes: 0,
             tls_bytes: 0,
             extra_segments: 0,
             relro: true,

@@ -78,7 +78,8 @@ impl Builder<'_> {
         }
         if self.recipe.position_independent {
             let entry = |i| places.init_array.saturating_add(self.words(i));
-            records.extend((0..self.recipe.constructors).map(|i| relative(entry(i))));
+            let constructor = |i| Record { addend: self.constructor(places, i), ..relative(entry(i)) };
+            records.extend((0..self.recipe.constructors).map(constructor));
         }
         let relative_count = records.len() as u64;
         let mut slot = places.got;

@@ -3,6 +3,7 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod arch;
 pub mod cpuid;
+pub mod host;
 pub mod perf;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod ptrace;
@@ -17,6 +18,9 @@ use crate::error::{Context, Error, Result};
 use crate::sys::process::{Program, Target};
 use crate::sys::ret::{cvt, cvt_long, errno};
 use crate::sys::start::{ChildPlan, Method, StartFailure, child_main};
+
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "vfork";
 
 /// The clock of every timestamp.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;

@@ -5,10 +5,85 @@ use std::os::raw::c_void;
 use std::ptr;
 
 use crate::error::{Context, Error, Result};
+use crate::facts::Fact;
+use crate::sys::host::{Counters, HostFacts};
+use crate::sys::page_size;
 use crate::sys::ret::{cvt, errno};
 
 /// Longest text that is asked for.
 const TEXT_BYTES: usize = 4096;
+
+/// Nothing has to be looked for here.
+#[derive(Debug)]
+pub struct Host;
+
+impl Host {
+    /// Finds what is asked again and again.
+    pub fn find() -> Host {
+        Host
+    }
+
+    /// What does not change while we measure. What this system does not tell says so.
+    pub fn facts(&self) -> HostFacts {
+        HostFacts {
+            system: text(c"kern.ostype"),
+            kernel: text(c"kern.osrelease"),
+            cpu_model: text(c"machdep.cpu.brand_string"),
+            cpus_online: number(c"hw.activecpu"),
+            // Programs cannot be kept off processors here.
+            cpus_allowed: number(c"hw.activecpu"),
+            governor: untold("macOS shows no frequency governor"),
+            turbo: untold("macOS does not tell"),
+            smt: match (number(c"hw.logicalcpu"), number(c"hw.physicalcpu")) {
+                (Fact::Value(logical), Fact::Value(physical)) => Fact::Value(logical > physical),
+                (unknown, _) => unknown.map(|_| false),
+            },
+            clocksource: Fact::Value("mach_absolute_time".to_string()),
+            hz: untold("macOS has no fixed tick"),
+            hz_source: "none",
+            user_hz: 100,
+            hypervisor: match number(c"kern.hv_vmm_present") {
+                Fact::Value(0) => Fact::Absent,
+                other => other.map(|_| "unnamed".to_string()),
+            },
+            page_bytes: page_size() as u64,
+            memory_bytes: number(c"hw.memsize"),
+            aslr: untold("macOS always randomises"),
+            aslr_off_for_us: false,
+            cpu_quota: Fact::Absent,
+            memory_limit_bytes: Fact::Absent,
+            ptrace_scope: Fact::Absent,
+            perf_event_paranoid: Fact::Absent,
+            memfd_noexec: Fact::Absent,
+            power: untold("not asked on macOS: it takes a framework (IOKit)"),
+        }
+    }
+
+    /// What a run is compared by.
+    pub fn counters(&self) -> Counters {
+        let mut load = [0f64; 3];
+        // SAFETY: the array has room for the three numbers asked for.
+        let got = unsafe { libc::getloadavg(load.as_mut_ptr(), 3) };
+        Counters {
+            load: if got == 3 { Fact::Value(load) } else { untold("getloadavg fails") },
+            steal_ns: untold("macOS does not count it"),
+            throttled: Fact::Absent,
+            throttled_ns: Fact::Absent,
+        }
+    }
+}
+
+fn untold<T>(why: &str) -> Fact<T> {
+    Fact::Unreadable(why.to_string())
+}
+
+fn text(name: &CStr) -> Fact<String> {
+    sysctl_text(name).map_or_else(|e| Fact::Unreadable(e.to_string()), Fact::Value)
+}
+
+fn number(name: &CStr) -> Fact<u64> {
+    sysctl_number(name).map_or_else(|e| Fact::Unreadable(e.to_string()), Fact::Value)
+}
 
 /// A text of sysctl: `kern.osproductversion`, `hw.model`, `machdep.cpu.brand_string`, …
 ///

@@ -1,0 +1,56 @@
+//! `premain calibrate`: its flags.
+
+use std::ffi::OsString;
+
+use super::flag::{Documented, Groups, Row, bind, documented};
+use super::parse::{Order, parse};
+use super::shared::COMMON;
+use super::{Verb, help};
+use crate::commands::calibrate::{self, Options};
+use crate::commands::common::Common;
+use crate::error::{Exit, Result};
+use crate::output::Output;
+
+pub(super) const VERB: Verb = Verb {
+    name: "calibrate",
+    usage: &["premain calibrate [FLAGS] [PROGRAM...]"],
+    summary: "what each unit of load work costs on this host, for predictions",
+    flags,
+    notes: "premain writes the programs that it measures; it runs no other. With PROGRAMs, the init code of the libraries\n\
+            that they need is measured too, each library loaded by a program of premain's own.",
+    run,
+};
+
+static ROWS: &[Row<Options>] = &[
+    Row::switch("quick", None, "under 10 s instead of under 60 s, with wider intervals", |o, _| {
+        o.quick = true;
+        Ok(())
+    }),
+    Row::value("model", None, "FILE", "store the model there instead of in the cache directory", |o, v| {
+        o.model = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value("budget", None, "TIME", "measure for this long (default 45s; 7s with --quick)", |o, v| {
+        o.budget_ns = Some(v.duration()?);
+        Ok(())
+    }),
+];
+
+static GROUPS: Groups<Options> = &[("calibrating", ROWS)];
+
+fn flags() -> Documented {
+    [documented(GROUPS), documented(COMMON)].concat()
+}
+
+fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
+    let mut common = Common::default();
+    let mut options = Options::default();
+    let rest = parse(args, Order::Mixed, &mut [&mut bind(COMMON, &mut common), &mut bind(GROUPS, &mut options)])?;
+    common.apply(output);
+    if rest.help {
+        return help::of_verb(&VERB, output);
+    }
+    let words = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default());
+    options.programs = words.map(Into::into).collect();
+    calibrate::run(&options, &common, output)
+}

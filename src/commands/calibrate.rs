@@ -1,0 +1,87 @@
+//! `premain calibrate`: what each unit of load work costs on this host.
+
+use std::path::PathBuf;
+
+use super::common::Common;
+use crate::error::{Context, Exit, Result};
+use crate::loader::Closure;
+use crate::measure::plan::Rounds;
+use crate::model::calibrate::{Ground, closure_of};
+use crate::model::gauge::Effort;
+use crate::model::store::Model;
+use crate::output::Output;
+use crate::report::{model_json, model_text};
+use crate::sys;
+use crate::sys::start::Method;
+use crate::units;
+
+/// Options of `calibrate`.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Under ten seconds, with wider intervals.
+    pub quick: bool,
+    /// Where the model goes, instead of the cache.
+    pub model: Option<PathBuf>,
+    /// Time to measure for.
+    pub budget_ns: Option<u64>,
+    /// Programs whose libraries' init code is measured too.
+    pub programs: Vec<PathBuf>,
+}
+
+const BUDGET_NS: u64 = 45_000_000_000;
+const QUICK_BUDGET_NS: u64 = 7_000_000_000;
+
+/// How to measure with some time to spend.
+pub(super) fn effort(budget_ns: u64) -> Effort {
+    Effort { warmup: 2, rounds: Rounds { min: 10, max: 2_000, budget_ns }, seed: 1, method: Method::Vfork }
+}
+
+/// Calibrates, stores and prints.
+///
+/// # Errors
+/// Where programs cannot be written or started here, or the model cannot be stored.
+pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
+    sys::signal::catch_interrupts()?;
+    let path = options.model.clone().map_or_else(Model::default_path, Ok)?;
+    let budget = options.budget_ns.unwrap_or(if options.quick { QUICK_BUDGET_NS } else { BUDGET_NS });
+
+    let mut ground = Ground::new(effort(budget))?;
+    ground.add_design()?;
+    let closures = options.programs.iter().map(|p| closure_of(p).context(|| p.to_string_lossy()));
+    ground.add_libraries(&closures.collect::<Result<Vec<Closure>>>()?)?;
+    let (rows, skipped) = ground.measure(&mut progress(budget, output))?;
+    output.progress("");
+
+    let model = Model::fit(&rows, cpuid_ns(), 1)?;
+    model.save(&path)?;
+    if common.json {
+        output.text(&model_json::calibrate(&model, &skipped).pretty())?;
+    } else {
+        let text = model_text::model(&model, &skipped, output.style);
+        output.text(&text)?;
+        output.text(&format!("stored in {}\n", path.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows what is left, at most five times a second.
+pub(super) fn progress<'a>(budget: u64, output: &'a mut Output<'_>) -> impl FnMut(u64, u64) + 'a {
+    let mut shown = 0;
+    move |rounds, spent| {
+        if output.err_is_terminal && spent.saturating_sub(shown) >= 200_000_000 {
+            shown = spent;
+            let left = units::time(budget.saturating_sub(spent) as f64);
+            output.progress(&format!("measuring: {rounds} rounds, about {left} left"));
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn cpuid_ns() -> Option<f64> {
+    sys::linux::cpuid::cost_ns()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cpuid_ns() -> Option<f64> {
+    None
+}

@@ -1,0 +1,211 @@
+//! What one start has to do, in the units that the host model has a cost for.
+//!
+//! Counts come from the files alone (`loader::closure` and the objects' program headers); no program is run.
+
+use std::path::Path;
+
+use object::elf;
+
+use crate::elf::image::{Image, Segment};
+use crate::loader::Closure;
+use crate::loader::files::Files;
+use crate::loader::identity::Flavour;
+
+/// A unit of load work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Term {
+    /// Its name in output and in the stored model.
+    pub name: &'static str,
+    /// How its cost is said: "2.15 µs a page written".
+    pub unit: &'static str,
+}
+
+macro_rules! terms {
+    ($($index:ident: $name:literal, $unit:literal;)*) => {
+        /// Places of the terms in [`Work`].
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)] // reason: used as a list of indices only
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum T { $(
+            #[doc = $unit]
+            $index,
+        )* }
+        /// Every term, in the order of [`T`].
+        pub const TERMS: &[Term] = &[$(Term { name: $name, unit: $unit },)*];
+    };
+}
+
+terms! {
+    Exec: "exec", "a start (fork's copy aside): exec of a static program of one segment, to its entry point";
+    Segment: "segment", "a further PT_LOAD that the kernel maps";
+    Loader: "loader", "a start of the loader with its C library";
+    Object: "object", "a library that the loader maps";
+    LibrarySegment: "library segment", "a further PT_LOAD of a library, beyond four";
+    FailedOpen: "failed open", "an open or stat that fails";
+    PageWritten: "page written", "a page of a file written before the entry point (copied on write)";
+    PageRead: "page read", "a run of 16 pages of a file touched";
+    Relative: "relative", "a relative relocation with a record";
+    Relr: "relr", "a packed relative relocation";
+    Lookup: "lookup", "a symbol look-up that finds it in the first object asked";
+    Probe: "probe", "a further object asked, DT_GNU_HASH";
+    ProbeSysv: "probe sysv", "a further object asked, DT_HASH";
+    Cached: "cached", "a relocation for the symbol of the one before";
+    Irelative: "irelative", "a relocation through a resolver function";
+    Constructor: "constructor", "an init function";
+    Relro: "relro", "an object made read-only after relocation";
+    Tls: "tls", "an object with thread-local storage";
+}
+
+/// Counts by term.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// In the order of [`TERMS`].
+    pub counts: [f64; TERMS.len()],
+    /// Whose rules load it.
+    pub flavour: Option<Flavour>,
+}
+
+/// Pages of 4 KiB that the kernel maps around a fault on a file's page (`fault_around_bytes`, 64 KiB by default).
+const FAULT_AROUND: f64 = 16.0;
+const PAGE: u64 = 4096;
+
+impl Work {
+    /// Nothing to do but exec.
+    pub fn new() -> Work {
+        let mut work = Work { counts: [0.0; TERMS.len()], flavour: None };
+        work.add(T::Exec, 1.0);
+        work
+    }
+
+    /// Adds to a count.
+    pub fn add(&mut self, term: T, n: f64) {
+        if let Some(count) = self.counts.get_mut(term as usize) {
+            *count += n;
+        }
+    }
+
+    /// One count.
+    pub fn get(&self, term: T) -> f64 {
+        self.counts.get(term as usize).copied().unwrap_or(0.0)
+    }
+
+    /// The work of a closure. Objects whose file cannot be read any more count with what the closure knows.
+    pub fn of(closure: &Closure, files: &dyn Files) -> Work {
+        let mut work = Work::new();
+        let flavour = closure.loader.as_ref().map(|l| l.flavour);
+        work.flavour = flavour;
+        let loader_path = closure.loader.as_ref().map(|l| l.path.clone());
+        for (index, object) in closure.objects.iter().enumerate() {
+            let Some(bytes) = files.open(&object.path).ok().and_then(|o| o.bytes.ok()) else { continue };
+            let Ok(image) = Image::parse(bytes.as_ref().as_ref()) else { continue };
+            let is_loader = index > 0 && loader_path.as_deref().is_some_and(|l| same_file(l, &object.path));
+            let by_kernel = index == 0 || is_loader;
+            work.object(&image, by_kernel, flavour);
+            if !by_kernel {
+                work.add(T::Object, 1.0);
+            }
+            if index > 0 {
+                work.add(T::Constructor, object.init_functions as f64);
+            }
+            if flavour.is_some() {
+                work.add(T::Relative, object.relocations.relative as f64);
+                work.add(T::Relr, object.relocations.relr as f64);
+                work.add(T::Irelative, object.relocations.irelative as f64);
+            }
+        }
+        if closure.loader.is_some() {
+            work.add(T::Loader, 1.0);
+            work.add(T::Segment, -1.0);
+            work.lookups(closure);
+            work.add(T::FailedOpen, closure.totals.failed_opens as f64);
+        } else {
+            work.add(T::Segment, -1.0);
+        }
+        work
+    }
+
+    fn lookups(&mut self, closure: &Closure) {
+        let t = &closure.totals;
+        let lookups = t.lookups.unwrap_or(0) as f64;
+        self.add(T::Lookup, lookups);
+        self.add(T::Probe, (t.probes.unwrap_or(0) as f64 - lookups).max(0.0));
+        self.add(T::Cached, t.lookups_cached.unwrap_or(0) as f64);
+    }
+
+    /// Segments, pages and protections of one object.
+    fn object(&mut self, image: &Image<'_>, by_kernel: bool, flavour: Option<Flavour>) {
+        let loads = image.loads();
+        let count = loads.len() as f64;
+        if by_kernel {
+            self.add(T::Segment, count);
+        } else {
+            self.add(T::LibrarySegment, count - 4.0);
+        }
+        if flavour.is_none() {
+            return;
+        }
+        self.add(T::PageWritten, pages_written(image, flavour) as f64);
+        self.add(T::PageRead, runs_read(image));
+        if crate::elf::relro::protected(image, PAGE).bytes() > 0 {
+            self.add(T::Relro, 1.0);
+        }
+        if image.segment(elf::PT_TLS).is_some() {
+            self.add(T::Tls, 1.0);
+        }
+    }
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Work::new()
+    }
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    a == b || a.file_name() == b.file_name()
+}
+
+/// Pages that relocation writes, the page of the dynamic table (glibc writes addresses into it), and the page on which
+/// a segment's bytes end and its zeros begin (kernel and loaders clear the rest of that page).
+fn pages_written(image: &Image<'_>, flavour: Option<Flavour>) -> usize {
+    let tables = crate::elf::relocation::Tables::of(image);
+    let protected = crate::elf::relro::protected(image, PAGE);
+    let lazy = !binds_now(image) && flavour == Some(Flavour::Glibc);
+    let mut pages = crate::elf::startup::startup(image, &tables, lazy, protected).pages;
+    let writable =
+        |s: &&Segment| s.is_writable() && s.memsz > s.filesz && !s.vaddr.saturating_add(s.filesz).is_multiple_of(PAGE);
+    pages.extend(image.loads().iter().filter(writable).map(|s| s.vaddr.saturating_add(s.filesz) / PAGE));
+    if let Some(dynamic) = image.segment(elf::PT_DYNAMIC).filter(|_| flavour == Some(Flavour::Glibc)) {
+        pages.push(dynamic.vaddr / PAGE);
+    }
+    pages.sort_unstable();
+    pages.dedup();
+    pages.len()
+}
+
+fn binds_now(image: &Image<'_>) -> bool {
+    image.dynamic_value(elf::DT_BIND_NOW).is_some()
+        || image.dynamic_value(elf::DT_FLAGS).unwrap_or(0) & elf::DF_BIND_NOW.0 != 0
+        || image.dynamic_value(elf::DT_FLAGS_1).unwrap_or(0) & elf::DF_1_NOW.0 != 0
+}
+
+/// Runs of pages that start-up reads from the file: the tables, one run of code for its init functions, and the first
+/// look at the writable segment.
+fn runs_read(image: &Image<'_>) -> f64 {
+    let mut runs = 0.0;
+    for segment in image.loads() {
+        let pages = segment.filesz.div_ceil(PAGE).max(1) as f64;
+        if segment.is_writable() {
+            runs += 1.0;
+        } else if segment.is_executable() {
+            runs += if image.dynamic_value(elf::DT_INIT).is_some() || image.dynamic_value(elf::DT_INIT_ARRAY).is_some()
+            {
+                1.0
+            } else {
+                0.0
+            };
+        } else if image.dynamic_value(elf::DT_STRTAB).is_some_and(|at| segment.contains(at)) {
+            runs += 1.0 + (pages - 1.0) / FAULT_AROUND;
+        }
+    }
+    runs
+}
