@@ -221,6 +221,7 @@ fn hooks(hooks: &mut Hooks, c: &StoredCommand, o: &MeasureOptions, has_old: bool
         ("conclude", &mut hooks.conclude),
         ("cleanup", &mut hooks.cleanup),
     ];
+    let o = MeasureOptions { cwd: c.place.hooks_cwd.clone(), cwd_made_later: false, ..o.clone() };
     for (flag, list) in lists {
         let line = c.place.hooks.iter().find(|(f, _)| f == flag).map(|(_, line)| line);
         let make = |line: &OsString| split_line(line).and_then(|argv| o.command(argv));

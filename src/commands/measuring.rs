@@ -118,6 +118,8 @@ pub struct MeasureOptions {
     pub clear_env: bool,
     /// Working directory.
     pub cwd: Option<PathBuf>,
+    /// A set-up command may make that directory, so it need not be there yet.
+    pub cwd_made_later: bool,
     /// Standard input.
     pub stdin: StdinChoice,
     /// Standard output.
@@ -148,6 +150,7 @@ impl Default for MeasureOptions {
             env: Vec::new(),
             clear_env: false,
             cwd: None,
+            cwd_made_later: false,
             stdin: StdinChoice::default(),
             stdout: Stdout::default(),
             stamp_eof: false,
@@ -218,7 +221,9 @@ impl MeasureOptions {
             }
         };
         if let Some(dir) = &self.cwd {
-            std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
+            if !self.cwd_made_later {
+                std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
+            }
             program.cwd = Some(sys::process::c_string(dir.as_os_str())?);
             if path.is_relative() {
                 // exec would look it up from the new directory: name the file that was found.

@@ -18,6 +18,8 @@ pub mod probing;
 pub mod program;
 pub mod saving;
 pub mod stat;
+pub mod suite;
+pub mod suite_file;
 pub mod survey;
 pub mod trace;
 pub mod walk;
