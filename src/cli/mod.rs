@@ -12,6 +12,8 @@ mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod survey;
+mod trace;
 
 use std::ffi::OsString;
 
@@ -36,8 +38,17 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] =
-    &[explain::VERB, bench::VERB, calibrate::VERB, doctor::VERB, inspect::VERB, predict::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[
+    explain::VERB,
+    bench::VERB,
+    trace::VERB,
+    calibrate::VERB,
+    doctor::VERB,
+    inspect::VERB,
+    survey::VERB,
+    predict::VERB,
+    stat::VERB,
+];
 
 /// Runs one invocation: `args` without the program's own name.
 ///
