@@ -11,6 +11,7 @@ mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -35,7 +36,8 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
+pub static VERBS: &[Verb] =
+    &[explain::VERB, bench::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB, whatif::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

@@ -12,4 +12,5 @@ pub mod predict;
 pub mod probing;
 pub mod program;
 pub mod stat;
+pub mod whatif;
 pub mod words;
