@@ -2,6 +2,7 @@
 # make demo     builds it and runs the main job on a real program of this machine
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
+# make verify   closures and look-ups against what the loaders of this machine do, on all its programs
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
@@ -13,7 +14,7 @@ MUSL   := $(shell echo $(HOST) | sed 's/-gnu$$/-musl/')
 # The musl target where it is installed; else the host's own libc, linked statically. Never a PIE: a static PIE
 # would relocate itself at each start.
 TARGET := $(shell test -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" && echo $(MUSL) || echo $(HOST))
-STATIC := -C target-feature=+crt-static -C relocation-model=static
+STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
@@ -51,6 +52,10 @@ bench: build
 
 verify-model: build
 	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
+
+# Against what the loaders of this machine really do, on all its programs; none of their mains is run.
+verify: build
+	python3 tests/verify/loader.py --premain $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

@@ -31,6 +31,9 @@ static COMMON_ROWS: &[Row<Common>] = &[
     ),
 ];
 
+/// How commands are set up: environment, directory, streams, processor.
+pub static COMMANDS: Groups<MeasureOptions> = &[("commands", COMMAND_ROWS)];
+
 /// Flags of every verb that starts programs.
 pub static MEASURE: Groups<MeasureOptions> = &[("measuring", MEASURE_ROWS), ("commands", COMMAND_ROWS)];
 

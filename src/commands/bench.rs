@@ -234,7 +234,7 @@ fn print(options: &Options, common: &Common, measured: &mut Measured, output: &m
 }
 
 /// Writes beside the file and renames, so that an interrupted write leaves no half file; `-` is standard output.
-fn write_file(path: &Path, text: &str, output: &mut Output<'_>) -> Result<()> {
+pub(super) fn write_file(path: &Path, text: &str, output: &mut Output<'_>) -> Result<()> {
     if path == Path::new("-") {
         return output.text(text);
     }

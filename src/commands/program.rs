@@ -50,6 +50,7 @@ pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>)
         preload: var("LD_PRELOAD"),
         bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
         cwd,
+        cpu: loader::cpu::Cpu::host(),
         ..loader::Options::default()
     };
     loader::closure(program, &options, &Host)

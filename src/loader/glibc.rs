@@ -77,6 +77,7 @@ struct Glibc<'a> {
     lists: Vec<(PathList, PathList)>,
     missing: Vec<Missing>,
     origin: Vec<u8>,
+    cache_failed: bool,
 }
 
 /// Follows glibc's search for a program.
@@ -140,6 +141,7 @@ impl<'a> Glibc<'a> {
             lists: Vec::new(),
             missing: Vec::new(),
             origin,
+            cache_failed: false,
         }
     }
 
@@ -313,10 +315,11 @@ impl<'a> Glibc<'a> {
         }
     }
 
-    /// After a failure in a directory that is not known yet: is it there at all? (Without its slash: "/" becomes "",
-    /// which does not exist.)
+    /// After a failure in a directory that is not known yet: is it there at all? 2.36 asks without the slash at its end,
+    /// so that "/" becomes "" and does not exist; 2.41 (both were watched) asks with it.
     fn stat_once(&mut self, directory: &[u8], errno: &mut Errno) -> Status {
-        let path = directory.strip_suffix(b"/").unwrap_or(directory);
+        let without_slash = directory.strip_suffix(b"/").unwrap_or(directory);
+        let path = if self.identity.version <= (2, 36) { without_slash } else { directory };
         match self.opener.stat_dir(as_path(path)) {
             Ok(true) => Status::Existing,
             Ok(false) => Status::Nonexisting,
@@ -471,9 +474,8 @@ impl<'a> Glibc<'a> {
 
     /// The cache is opened once: its failure counts once.
     fn note_missing_cache(&mut self, path: &Path, e: Errno) {
-        let noted = |t: &super::search::Tried| t.by == FoundBy::Cache && t.path == path;
-        let before = self.missing.iter().any(|m| m.tried.iter().any(noted));
-        if !before {
+        if !self.cache_failed {
+            self.cache_failed = true;
             self.opener.counts.failed_opens = self.opener.counts.failed_opens.saturating_add(1);
         }
         self.opener.note(FoundBy::Cache, path, e.text());

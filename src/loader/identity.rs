@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+use object::elf;
+
 use super::tokens::as_path;
 
 /// Whose rules the loader follows.
@@ -55,8 +57,18 @@ pub struct Identity {
     pub vdso_names: u64,
     /// It calls `__libc_early_init` and takes its malloc from the global scope at the end (glibc 2.32).
     pub has_early_init: bool,
-    /// `_r_debug` stands in its data besides its string table, once for each look-up of it (glibc 2.42).
+    /// `_r_debug` stands in its data beside its string table, once for each look-up of it.
     pub r_debug_strings: u64,
+}
+
+impl Identity {
+    /// True for a glibc that gives GLOB_DAT a type class of its own (`ELF_RTYPE_CLASS_EXTERN_PROTECTED_DATA`): 2.22 to
+    /// 2.35 on x86 and Arm.
+    pub fn keeps_got_apart(&self, machine: u16) -> bool {
+        let machines = [elf::EM_386, elf::EM_X86_64, elf::EM_ARM, elf::EM_AARCH64];
+        let is_version = (2, 22) <= self.version && self.version <= (2, 35);
+        self.flavour == Flavour::Glibc && is_version && machines.contains(&elf::Machine(machine))
+    }
 }
 
 /// Reads a loader's identity from all bytes of its file.

@@ -35,7 +35,11 @@ pub mod symbols;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: a test's stand-in.
 pub(crate) mod testing;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: tests.
+mod tests;
 pub mod tokens;
+mod version_check;
 pub mod versions;
 mod work;
 
@@ -97,6 +101,19 @@ pub struct Unresolved {
     pub symbol: Vec<u8>,
     /// Its version.
     pub version: Option<Vec<u8>>,
+}
+
+/// A version that a library should define and does not: glibc ends the start after loading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionError {
+    /// Index of the object that asks for it.
+    pub object: usize,
+    /// The version.
+    pub version: Vec<u8>,
+    /// The library that should define it.
+    pub file: Vec<u8>,
+    /// The loader's words.
+    pub why: String,
 }
 
 /// Where a symbol is bound.
@@ -180,7 +197,7 @@ pub struct Loader {
 }
 
 /// A program and every object that its loader maps, in load order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Closure {
     /// The loader; `None` for a program that needs none.
     pub loader: Option<Loader>,
@@ -190,6 +207,8 @@ pub struct Closure {
     pub missing: Vec<Missing>,
     /// What ends the start before all is loaded.
     pub fatal: Option<String>,
+    /// Versions that no library defines.
+    pub version_errors: Vec<VersionError>,
     /// Look-ups that end nowhere.
     pub unresolved: Vec<Unresolved>,
     /// What the loader looks up for itself.
@@ -324,18 +343,7 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
 fn alone(program: &Path, binary: &Binary) -> Closure {
     use std::os::unix::ffi::OsStrExt;
     let object = object_of(program, program.as_os_str().as_bytes().to_vec(), FoundBy::Program, binary);
-    let mut closure = Closure {
-        loader: None,
-        objects: vec![object],
-        missing: Vec::new(),
-        fatal: None,
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
-    };
+    let mut closure = Closure { objects: vec![object], ..Closure::default() };
     closure.totals = totals(&closure, SearchCounts::default(), true);
     closure
 }
@@ -386,19 +394,18 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
             version: Some(identity.version),
         }),
         objects,
-        missing: search.missing,
-        fatal: search.fatal,
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
+        fatal: search.fatal.clone(),
+        ..Closure::default()
     };
+    if identity.flavour == Flavour::Glibc {
+        closure.version_errors = version_check::check(&search, identity);
+        closure.version_errors.iter_mut().for_each(|e| e.object = place(e.object).unwrap_or(0));
+    }
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
     closure.totals = totals(&closure, search.counts, counted);
+    closure.missing = search.missing;
     closure
 }
 

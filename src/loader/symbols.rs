@@ -9,10 +9,13 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use object::elf;
 
 use super::files::Bytes;
 use super::hash::Tables as HashTables;
+use super::own::VdsoStrings;
 use super::versions::{Version, Versions};
 use crate::elf::image::{Image, until_nul};
 use crate::elf::machine::{Class, Classes};
@@ -24,6 +27,9 @@ use crate::facts::Endian;
 pub enum TypeClass {
     /// Any definition.
     Any,
+    /// The same for a GLOB_DAT, which glibc 2.22 to 2.35 kept apart on x86 and Arm (`EXTERN_PROTECTED_DATA`): the one-entry
+    /// cache does not serve one for the other.
+    AnyByGot,
     /// PLT slots and TLS: an undefined symbol with a value does not count.
     Plt,
     /// Copies: the executable itself is passed over.
@@ -58,6 +64,17 @@ pub struct Requests {
     pub list: Vec<Request>,
     /// How many relocations the cache answers.
     pub cached: u64,
+}
+
+/// All look-ups of one object's relocations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestSet {
+    /// Made for DT_REL and DT_RELA, always at start.
+    pub eager: Requests,
+    /// Made for DT_JMPREL where all binding happens at start.
+    pub plt: Requests,
+    /// Made for DT_JMPREL where its slots are bound lazily: TLS descriptors are not.
+    pub plt_lazy: Requests,
 }
 
 /// A definition or reference in the symbol table.
@@ -126,19 +143,17 @@ pub struct Symbols {
     strings: Part,
     versym: Part,
     pub(super) hash: HashTables,
-    versions: Versions,
-    /// Made for DT_REL and DT_RELA, always at start.
-    pub eager: Requests,
-    /// Made for DT_JMPREL where all binding happens at start.
-    pub plt: Requests,
-    /// Made for DT_JMPREL where its slots are bound lazily: TLS descriptors are not.
-    pub plt_lazy: Requests,
+    /// Versions asked for and defined.
+    pub versions: Versions,
+    /// Look-ups of its relocations, in both spellings of GLOB_DAT's class.
+    requests: [OnceLock<RequestSet>; 2],
     /// Slots that a lazy start leaves for their first call.
     pub lazy_slots: u64,
     /// DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW.
     pub bind_now: bool,
     /// The machine's relocations are looked up in the way that is modelled here.
     pub is_modelled: bool,
+    vdso_strings: OnceLock<VdsoStrings>,
 }
 
 impl Symbols {
@@ -159,12 +174,11 @@ impl Symbols {
             versym: Part::default(),
             hash: HashTables::default(),
             versions: Versions::default(),
-            eager: Requests::default(),
-            plt: Requests::default(),
-            plt_lazy: Requests::default(),
+            requests: [OnceLock::new(), OnceLock::new()],
             lazy_slots: 0,
             bind_now: false,
             is_modelled: true,
+            vdso_strings: OnceLock::new(),
         };
         if let Some(image) = &image {
             symbols.hash = HashTables::of(image);
@@ -175,7 +189,9 @@ impl Symbols {
             }
             symbols.bind_now = binds_now(image);
             symbols.is_modelled = image.machine() != elf::EM_MIPS.0;
-            symbols.list_requests(image);
+            let classes = Classes::of(image);
+            let is_slot = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::JumpSlot;
+            symbols.lazy_slots = Tables::of(image).plt.records().filter(is_slot).count() as u64;
         }
         symbols
     }
@@ -186,6 +202,11 @@ impl Symbols {
 
     pub(super) fn part(&self, part: Part) -> &[u8] {
         self.data().get(part.start..part.end).unwrap_or(&[])
+    }
+
+    /// Which vDSO functions it names.
+    pub(super) fn vdso_strings(&self) -> &VdsoStrings {
+        self.vdso_strings.get_or_init(|| VdsoStrings::of(self.data()))
     }
 
     /// The symbol of an index.
@@ -248,13 +269,23 @@ impl Symbols {
         Some(if self.little { u64::from_le_bytes(raw) } else { u64::from_be_bytes(raw) })
     }
 
-    fn list_requests(&mut self, image: &Image<'_>) {
+    /// The look-ups of its relocations. `got_apart`: the loader is a glibc that keeps GLOB_DAT's class apart.
+    pub fn requests(&self, got_apart: bool) -> &RequestSet {
+        let [together, apart] = &self.requests;
+        let slot = if got_apart { apart } else { together };
+        slot.get_or_init(|| match Image::parse(self.data()) {
+            Ok(image) => self.list_requests(&image, got_apart),
+            Err(_) => RequestSet::default(),
+        })
+    }
+
+    fn list_requests(&self, image: &Image<'_>, got_apart: bool) -> RequestSet {
         let classes = Classes::of(image);
         let tables = Tables::of(image);
         let skip = |tag| usize::try_from(image.dynamic_value(tag).unwrap_or(0)).unwrap_or(usize::MAX);
         let rel = tables.rel.records().skip(skip(elf::DT_RELCOUNT));
         let rela = tables.rela.records().skip(skip(elf::DT_RELACOUNT));
-        let mut lister = Lister { symbols: self, classes: &classes, last: None, out: Requests::default() };
+        let mut lister = Lister { symbols: self, classes: &classes, got_apart, last: None, out: Requests::default() };
         rel.chain(rela).for_each(|r| lister.add(r));
         let eager = std::mem::take(&mut lister.out);
         let last = lister.last;
@@ -263,10 +294,7 @@ impl Symbols {
         lister.last = last;
         let is_tls = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::Tls;
         tables.plt.records().filter(is_tls).for_each(|r| lister.add(r));
-        let plt_lazy = lister.out;
-        let slots = tables.plt.records().filter(|r| classes.class(r.kind, r.symbol) == Class::JumpSlot).count();
-        self.lazy_slots = slots as u64;
-        (self.eager, self.plt, self.plt_lazy) = (eager, plt, plt_lazy);
+        RequestSet { eager, plt, plt_lazy: lister.out }
     }
 }
 
@@ -274,6 +302,7 @@ impl Symbols {
 struct Lister<'a> {
     symbols: &'a Symbols,
     classes: &'a Classes,
+    got_apart: bool,
     last: Option<(u32, TypeClass)>,
     out: Requests,
 }
@@ -284,6 +313,7 @@ impl Lister<'_> {
             Class::None | Class::Relative => return,
             Class::JumpSlot | Class::Tls => TypeClass::Plt,
             Class::Copy => TypeClass::Copy,
+            Class::GlobDat if self.got_apart => TypeClass::AnyByGot,
             _ => TypeClass::Any,
         };
         // Symbol 0 is local: no look-up.

@@ -9,7 +9,7 @@ use super::binary::Binary;
 use super::hash::Hashed;
 use super::identity::{Flavour, Identity};
 use super::lookup::{Space, Walk, Wanted};
-use super::own::{self, OwnTerm, Process, VdsoStrings};
+use super::own::{self, OwnTerm, Process};
 use super::search::{Options, Search};
 use super::symbols::{Request, Symbols, TypeClass};
 use super::{Binding, Costly, Unresolved};
@@ -43,9 +43,9 @@ struct Counter<'a> {
     space: Space<'a>,
     binaries: Vec<Option<&'a Binary>>,
     is_musl: bool,
+    got_apart: bool,
     options: &'a Options,
     libc: Option<usize>,
-    vdso: Option<VdsoStrings>,
     vdso_ifuncs: u64,
     steps: u64,
     heap: BinaryHeap<Reverse<(u64, usize, u32)>>,
@@ -60,6 +60,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
     if objects.iter().flatten().any(|s| !s.is_modelled) {
         return None;
     }
+    let machine = binaries.iter().flatten().next().map_or(0, |b| b.target.machine);
     let is_libc = |i: &usize| {
         let binary = binaries.get(*i).copied().flatten();
         binary.is_some_and(|b| b.soname.as_deref().is_some_and(|s| s.starts_with(b"libc.so.6")))
@@ -69,9 +70,9 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         space: Space { objects, global: search.scope.clone(), executable: 0 },
         binaries,
         is_musl: identity.flavour == Flavour::Musl,
+        got_apart: identity.keeps_got_apart(machine),
         options,
         libc,
-        vdso: None,
         vdso_ifuncs: 0,
         steps: 0,
         heap: BinaryHeap::new(),
@@ -90,6 +91,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         libc,
         vdso_ifuncs: counter.vdso_ifuncs,
         bind_now: options.bind_now,
+        got_apart: counter.got_apart,
     };
     out.own = if counter.is_musl { own::musl(&process) } else { own::glibc(&process) };
     out.costly = counter.costly();
@@ -105,11 +107,13 @@ impl<'a> Counter<'a> {
     fn object(&mut self, index: usize, is_loader: bool) {
         let Some(symbols) = self.symbols(index) else { return };
         let now = self.is_musl || is_loader || symbols.bind_now || self.options.bind_now;
-        let plt = if now { &symbols.plt } else { &symbols.plt_lazy };
+        let requests = symbols.requests(self.got_apart);
+        let eager = &requests.eager;
+        let plt = if now { &requests.plt } else { &requests.plt_lazy };
         let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0 && !self.is_musl);
         let first = first.map(|_| index);
         let mut counted = Counted::default();
-        for request in symbols.eager.list.iter().chain(&plt.list) {
+        for request in eager.list.iter().chain(&plt.list) {
             let walk = self.walk(symbols, request, first);
             let times = if self.is_musl { u64::from(request.uses) } else { 1 };
             counted.lookups = counted.lookups.saturating_add(times);
@@ -117,7 +121,7 @@ impl<'a> Counter<'a> {
             self.note(index, symbols, request, &walk);
         }
         if !self.is_musl {
-            counted.cached = symbols.eager.cached.saturating_add(plt.cached);
+            counted.cached = eager.cached.saturating_add(plt.cached);
         }
         if let Some(slot) = self.out.by_object.get_mut(index) {
             *slot = counted;
@@ -177,12 +181,7 @@ impl<'a> Counter<'a> {
     }
 
     fn note_vdso(&mut self, libc: usize, symbol: u32, name: &[u8], uses: u32) {
-        if !name.ends_with(b"time") && !name.ends_with(b"timeofday") {
-            return;
-        }
-        let Some(symbols) = self.symbols(libc) else { return };
-        let strings = *self.vdso.get_or_insert_with(|| VdsoStrings::of(symbols));
-        if own::asks_vdso(symbols, symbol, name, &strings) {
+        if self.symbols(libc).is_some_and(|s| own::asks_vdso(s, symbol, name)) {
             self.vdso_ifuncs = self.vdso_ifuncs.saturating_add(u64::from(uses));
         }
     }
@@ -193,7 +192,8 @@ impl<'a> Counter<'a> {
         let mut out = Vec::new();
         for Reverse((_, index, symbol)) in kept {
             let Some(symbols) = self.symbols(index) else { continue };
-            let mut requests = symbols.eager.list.iter().chain(&symbols.plt.list);
+            let set = symbols.requests(self.got_apart);
+            let mut requests = set.eager.list.iter().chain(&set.plt.list);
             let Some(request) = requests.find(|r| r.symbol == symbol) else { continue };
             let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0);
             let walk = self.walk(symbols, request, first.map(|_| index));

@@ -7,6 +7,7 @@ use crate::model::savings::Saving;
 use crate::output::Style;
 use crate::report::findings::{Finding, Source};
 use crate::report::table::{Cell, Table};
+use crate::report::width::wrap;
 use crate::units::{count, counted, time, time_difference};
 
 /// What the model says of the program that is explained, and what was measured of the same span.
@@ -54,7 +55,7 @@ pub fn text(a: &Accounted, style: Style) -> String {
         }
     }
     let mut out = table.render(style);
-    for line in notes(a) {
+    for line in notes(a).iter().flat_map(|line| wrap(line, style.width)) {
         out.push_str(&format!("{}\n", style.dim(&line)));
     }
     out

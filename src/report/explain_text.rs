@@ -24,7 +24,7 @@ pub fn text(e: &Explained, style: Style) -> String {
     let _ = writeln!(t, "\n{}", style.bold("what the host model says"));
     match &e.accounted {
         Ok(a) => t.push_str(&accounting::text(a, style)),
-        Err(why) => t.push_str(&format!("{why}\n")),
+        Err(why) => wrap(why, style.width).iter().for_each(|line| t.push_str(&format!("{line}\n"))),
     }
     let _ = writeln!(t, "\n{}", style.bold("what the files ask for"));
     t.push_str(&links(e, style));
@@ -73,8 +73,9 @@ fn title(e: &Explained, style: Style) -> String {
             let _ =
                 write!(line, ", {} {}", if f.kind == Kind::Script { "runs" } else { "loaded by" }, interp.display());
         }
-        t.push_str(&line);
-        t.push('\n');
+        for (i, part) in wrap(line.trim_start(), style.width.saturating_sub(4)).iter().enumerate() {
+            let _ = writeln!(t, "{}{part}", if i == 0 { "  " } else { "    " });
+        }
     }
     t
 }

@@ -25,7 +25,8 @@ pub enum Method {
     /// Plain fork, exec, wait4.
     #[default]
     Fork,
-    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec.
+    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec. On macOS posix_spawn,
+    /// which is one system call there: the child stamps no clock of its own, so fork and exec are not told apart.
     Vfork,
 }
 
@@ -34,7 +35,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Method::Fork => "fork",
-            Method::Vfork => "vfork",
+            Method::Vfork => platform::VFORK_NAME,
         }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::print_stderr, reason = "tests end in panics and say what they skip")]
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The built binary.
@@ -41,4 +41,21 @@ pub fn scratch(test: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("a scratch directory");
     dir
+}
+
+/// A program of `tests/programs`, compiled into `dir`; skipped aloud where there is no C compiler.
+pub fn program(dir: &Path, name: &str) -> Option<PathBuf> {
+    let cc = tool("cc")?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let out = dir.join(name);
+    let done = Command::new(cc).args(["-O1", "-Wall", "-o"]).arg(&out).arg(source).arg("-lpthread").output();
+    let done = done.expect("the compiler starts");
+    assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+    Some(out)
+}
+
+/// Says that a test skips, and why; under `CI=true` it fails instead.
+pub fn skip(why: &str) {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}, and CI must not skip");
+    eprintln!("SKIPPED: {why}");
 }

@@ -268,7 +268,8 @@ def main():
         if args.lines:
             run = subprocess.run([args.lines, "-"], input="\n".join(names), capture_output=True, text=True, env=clean_env(), cwd=cwd)
         else:
-            run = subprocess.run([os.path.abspath(args.premain), "inspect", "--jsonl", *names], capture_output=True, text=True, env=clean_env(), cwd=cwd)
+            premain = [os.path.abspath(args.premain), "inspect", "--jsonl", "--", *names]
+            run = subprocess.run(premain, capture_output=True, text=True, env=clean_env(), cwd=cwd)
         facts = {d["path"]: d for d in map(json.loads, run.stdout.splitlines())}
         closures = []
         for path, interp in found:
