@@ -5,7 +5,7 @@ use crate::loader::Closure;
 use crate::record::bench::BenchRecord;
 use crate::report::accounting::Accounted;
 use crate::report::findings::Finding;
-use crate::trace::probe::Phases;
+use crate::report::trace::TracedCommand;
 
 /// Something that could not be had, with the reason.
 pub type Had<T> = Result<T, String>;
@@ -19,8 +19,8 @@ pub struct Explained {
     pub closure: Had<Closure>,
     /// What was measured.
     pub bench: BenchRecord,
-    /// How a start divides.
-    pub phases: Had<Phases>,
+    /// How a start divides, from starts that were observed.
+    pub phases: Had<TracedCommand>,
     /// The host model's account of the way to the entry point.
     pub accounted: Had<Accounted>,
     /// What weighs, heaviest first.
