@@ -13,7 +13,7 @@ MUSL   := $(shell echo $(HOST) | sed 's/-gnu$$/-musl/')
 # The musl target where it is installed; else the host's own libc, linked statically. Never a PIE: a static PIE
 # would relocate itself at each start.
 TARGET := $(shell test -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" && echo $(MUSL) || echo $(HOST))
-STATIC := -C target-feature=+crt-static -C relocation-model=static
+STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 

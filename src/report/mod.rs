@@ -1,7 +1,11 @@
 //! What people read: records as text, tables and plots, and as JSON.
 
+pub mod baseline_json;
 pub mod bench_json;
 pub mod bench_text;
+pub mod check_json;
+pub mod check_text;
+pub mod ci;
 pub mod closure_json;
 pub mod closure_text;
 pub mod columns_json;
@@ -18,10 +22,15 @@ pub mod facts_text;
 pub mod findings;
 pub mod host_json;
 pub mod macho_json;
+pub mod macho_text;
 pub mod model_json;
 pub mod model_text;
 pub mod number;
 pub mod plot;
 pub mod stored_text;
+pub mod survey_json;
+pub mod survey_text;
 pub mod table;
+pub mod trace;
+pub mod tracking;
 pub mod width;

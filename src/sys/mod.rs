@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod host;
+pub mod identity;
 pub mod keeper;
 pub mod page_cache;
 pub mod process;

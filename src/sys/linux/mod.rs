@@ -19,6 +19,9 @@ use crate::sys::process::{Program, Target};
 use crate::sys::ret::{cvt, cvt_long, errno};
 use crate::sys::start::{ChildPlan, Method, StartFailure, child_main};
 
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "vfork";
+
 /// The clock of every timestamp.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
 

@@ -14,6 +14,9 @@ use crate::sys::ret::cvt;
 
 pub(crate) use spawn::{ready, spawn};
 
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "posix_spawn";
+
 /// Nanoseconds since boot without sleep, from `mach_absolute_time`: CLOCK_MONOTONIC has microseconds here only.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 
