@@ -7,6 +7,7 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod check;
 mod doctor;
 mod explain;
 mod inspect;
@@ -41,6 +42,7 @@ pub struct Verb {
 pub static VERBS: &[Verb] = &[
     explain::VERB,
     bench::VERB,
+    check::VERB,
     trace::VERB,
     calibrate::VERB,
     doctor::VERB,

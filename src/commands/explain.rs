@@ -1,5 +1,6 @@
 //! `premain PROGRAM`: the main job, as a list of steps.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 
 use super::common::Common;
@@ -7,14 +8,15 @@ use super::measuring::{MeasureOptions, measure};
 use super::{probing, program};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
+use crate::loader::Closure;
 use crate::measure::command::Command;
 use crate::output::Output;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
+use crate::report::trace::{TracedCommand, predictions};
 use crate::report::{explain_json, explain_text};
-use crate::trace::probe::{self, Phases};
-use crate::trace::recording::NotTraced;
-use crate::trace::stops::Tracer;
+use crate::trace::study::Observer;
+use crate::trace::summary::{Choice, Study, summary};
 
 /// Options of `explain`.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +27,8 @@ pub struct Options {
     pub argv: Vec<OsString>,
 }
 
-/// Starts under trace that the phases are taken from.
-const PROBE_STARTS: usize = 9;
+/// Observed starts that the phases are taken from.
+const PROBE_STARTS: usize = 11;
 /// Starts in which threads and system calls are counted.
 const CENSUS_STARTS: u64 = 3;
 
@@ -49,7 +51,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     // Then a few starts under trace, apart from the timed ones.
     output.progress("tracing");
     let limit = options.measure.timeout_ns;
-    let phases = phases(&commands[0], limit);
+    let phases = observe(options, &commands[0], &closure);
     let mut bench = measured.record;
     probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
     output.progress("");
@@ -66,7 +68,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     Ok(measured.exit)
 }
 
-fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader::Closure> {
+fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {
     let Some(facts) = program.filter(|f| f.format == Format::Elf) else {
         return Err("not an ELF program".to_string());
     };
@@ -74,10 +76,23 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
     program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
 }
 
-fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
-    let tracer = Tracer::new().map_err(|e| e.to_string())?;
-    probe::phases(&tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
-        NotTraced::Denied(why) => why,
-        NotTraced::Failed(e) => e.to_string(),
+/// Observes some starts by the best means that works here.
+fn observe(options: &Options, command: &Command, closure: &Had<Closure>) -> Had<TracedCommand> {
+    let seen = || -> Result<Study> {
+        let limit = options.measure.timeout_ns;
+        let mut observer = Observer::new(&command.program, &command.path, Choice::Auto, limit)?;
+        for _ in 0..PROBE_STARTS {
+            observer.observe()?;
+        }
+        Ok(observer.finish())
+    };
+    let study = seen().map_err(|e| e.to_string())?;
+    Ok(TracedCommand {
+        name: command.name.clone(),
+        argv: command.argv.clone(),
+        path: command.path.clone(),
+        summary: summary(&study),
+        study,
+        predicted: closure.as_ref().map_or_else(|_| HashMap::new(), predictions),
     })
 }
