@@ -16,6 +16,7 @@ mod stat;
 mod suite;
 mod survey;
 mod trace;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -52,6 +53,7 @@ pub static VERBS: &[Verb] = &[
     survey::VERB,
     predict::VERB,
     stat::VERB,
+    whatif::VERB,
 ];
 
 /// Runs one invocation: `args` without the program's own name.

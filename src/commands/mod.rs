@@ -23,4 +23,5 @@ pub mod suite_file;
 pub mod survey;
 pub mod trace;
 pub mod walk;
+pub mod whatif;
 pub mod words;
