@@ -254,10 +254,7 @@ fn set_case(case: &mut Case, key: &str, value: &str) -> Result<(), String> {
         "exit" => {
             case.exit = match value {
                 "any" => Accepted::Any,
-                _ => match value.parse::<u8>() {
-                    Ok(code) => Accepted::Exactly(i32::from(code)),
-                    Err(_) => Accepted::parse(value)?,
-                },
+                _ => Accepted::exactly(value)?,
             }
         }
         "output" => {
@@ -405,10 +402,10 @@ mod tests {
         );
         assert_eq!(s.binaries[1].env, [("A".to_string(), "b = c".to_string())]);
         let (usage, cgi) = (&s.cases[0], &s.cases[1]);
-        assert_eq!((usage.command.as_str(), &usage.exit), ("{bin} --nonsense 'a b'", &Accepted::Exactly(2)));
+        assert_eq!((usage.command.as_str(), &usage.exit), ("{bin} --nonsense 'a b'", &Accepted::Exactly(vec![2])));
         assert_eq!(
             (cgi.name.as_str(), &cgi.exit, &cgi.output),
-            ("cgi run", &Accepted::Codes(vec![0, 1]), &ExpectedOutput::File("want.txt".into()))
+            ("cgi run", &Accepted::Exactly(vec![0, 1]), &ExpectedOutput::File("want.txt".into()))
         );
         assert_eq!(
             (cgi.env.len(), &cgi.binaries[..], &cgi.hooks[..]),

@@ -25,13 +25,13 @@ const COLUMNS: &[Column] = &[
     Column { header: ">exit\np50", from_width: 0, cell: |c| time(c, MAIN_METRIC, |s| s.p50 as f64) },
     Column { header: ">\np95", from_width: 100, cell: |c| time(c, MAIN_METRIC, |s| s.p95 as f64) },
     Column { header: ">cpu\np50", from_width: 0, cell: |c| time(c, "cpu_ns", |s| s.p50 as f64) },
-    Column { header: ">max\nthreads", from_width: 0, cell: threads },
+    Column { header: ">max\nthr", from_width: 0, cell: threads },
     Column {
-        header: ">minor\nfaults",
+        header: ">min\nflt",
         from_width: 0,
         cell: |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50)),
     },
-    Column { header: ">system\ncalls", from_width: 0, cell: syscalls },
+    Column { header: ">sys\ncalls", from_width: 0, cell: syscalls },
 ];
 
 fn time(c: &CommandRecord, metric: &str, get: fn(&Summary) -> f64) -> String {
@@ -60,6 +60,11 @@ pub fn text(s: &SuiteRecord, style: Style) -> String {
         let reference = s.bench.reference_of(c).map_or("", |r| r.name.as_str());
         let _ = writeln!(t, "{}", bench_text::compared(&c.name, reference, v, s.bench.delta, span));
     }
+    let marks: Vec<OutputMark> = s.rows().filter_map(|(_, c)| s.output_mark(c)).collect();
+    let compared = marks.contains(&OutputMark::Same);
+    if compared && !marks.iter().any(|m| matches!(m, OutputMark::Differs | OutputMark::Varies)) {
+        t.push_str("standard output: the same in each case, whatever the binary\n");
+    }
     for line in outputs(s) {
         let _ = writeln!(t, "{} {line}", style.warn("output differs:"));
     }
@@ -77,19 +82,15 @@ fn table(s: &SuiteRecord, style: Style) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|c| style.width >= c.from_width).collect();
     let headers = ["<case", "<bin"].into_iter().chain(columns.iter().map(|c| c.header)).chain(["<output"]);
     let mut table = Table::new(headers);
-    let mut last: Option<&Arm> = None;
     for (arm, c) in s.rows() {
-        // A case is named once, where its rows stand together.
-        let case = if last.is_some_and(|l| l.case == arm.case) { "" } else { arm.case.as_str() };
-        let mut cells = vec![Cell::from(case), Cell::from(&arm.binary)];
+        let mut cells = vec![Cell::from(&arm.case), Cell::from(&arm.binary)];
         cells.extend(columns.iter().map(|column| Cell::from((column.cell)(c))));
         cells.push(match s.output_mark(c) {
             Some(mark @ OutputMark::Differs) => Cell::warn(mark.word()),
-            Some(OutputMark::Reference) | None => Cell::from(""),
-            Some(mark) => Cell::from(mark.word()),
+            Some(mark @ OutputMark::Varies) => Cell::from(mark.word()),
+            Some(OutputMark::Reference | OutputMark::Same) | None => Cell::from(""),
         });
         table.row(cells);
-        last = Some(arm);
     }
     let mut floor = vec![Cell::dim("floor"), Cell::dim("control")];
     floor.extend(columns.iter().map(|column| Cell::dim((column.cell)(&s.bench.control))));
