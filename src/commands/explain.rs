@@ -9,9 +9,11 @@ use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
 use crate::measure::command::Command;
 use crate::output::Output;
+use crate::record::bench::BenchRecord;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
 use crate::report::{explain_json, explain_text};
+use crate::sys::signal::interrupted;
 use crate::trace::probe::{self, Phases};
 use crate::trace::recording::NotTraced;
 use crate::trace::stops::Tracer;
@@ -47,12 +49,12 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let closure = closure(options, files.last());
 
     // Then a few starts under trace, apart from the timed ones.
-    output.progress("tracing");
-    let limit = options.measure.timeout_ns;
-    let phases = phases(&commands[0], limit);
     let mut bench = measured.record;
-    probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
-    output.progress("");
+    let phases = match measured.exit {
+        Exit::Done => observe(&mut bench, &commands, options.measure.timeout_ns, output),
+        _ => Err("interrupted".to_string()),
+    };
+    let exit = if interrupted() { Exit::Interrupted } else { measured.exit };
 
     // What all that says.
     let mut explained = Explained { files, closure, bench, phases, findings: Vec::new() };
@@ -63,7 +65,20 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         let text = explain_text::text(&explained, output.style);
         output.text(&text)?;
     }
-    Ok(measured.exit)
+    Ok(exit)
+}
+
+fn observe(
+    bench: &mut BenchRecord,
+    commands: &[Command],
+    timeout_ns: Option<u64>,
+    output: &mut Output<'_>,
+) -> Had<Phases> {
+    output.progress("tracing");
+    let phases = phases(&commands[0], timeout_ns);
+    probing::probe_all(bench, commands, CENSUS_STARTS, timeout_ns);
+    output.progress("");
+    phases
 }
 
 fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader::Closure> {

@@ -13,4 +13,5 @@ pub mod predict;
 pub mod probing;
 pub mod program;
 pub mod stat;
+mod stopped;
 pub mod words;
