@@ -93,9 +93,9 @@ fn table(r: &BenchRecord, style: Style) -> String {
 fn comparisons(r: &BenchRecord, style: Style) -> String {
     let mut t = String::new();
     let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
-    let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
+        let reference = r.reference_of(c).map_or("", |c| c.name.as_str());
         for line in wrap(&compared(&c.name, reference, v, r.delta, span), style.width) {
             let _ = writeln!(t, "{line}");
         }

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod host;
+pub mod identity;
 pub mod keeper;
 pub mod output_hash;
 pub mod page_cache;

@@ -351,6 +351,10 @@ impl Starter {
     /// # Errors
     /// [`StartFailure`]: exec failed, the system failed, or we were interrupted. Never a sample then.
     pub fn start(&mut self, program: &Program, options: &StartOptions) -> Result<RawStart, StartFailure> {
+        // A signal that came between two starts interrupted no wait: it is seen here.
+        if signal::interrupted() {
+            return Err(StartFailure::Interrupted);
+        }
         // -- preparation: everything that can be done before the clock is read --
         if signal::interrupted() {
             return Err(StartFailure::Interrupted);
