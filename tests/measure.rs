@@ -75,7 +75,7 @@ fn output_that_differs_is_told() {
     done(&["-r", "3", "--expect-output", expected, "printf '%s|' 'a b' ''"]);
     let (code, _, err) = bench(["-r", "3", "--expect-output", expected, "--", "printf", "%s|", "a b"]);
     assert_eq!(code, 4);
-    assert!(err.contains("standard output is not what --expect-output holds"), "{err}");
+    assert!(err.contains("standard output is not what was expected"), "{err}");
     let (code, _, err) = bench(["-r", "3", "--expect-same-output", "echo a", "echo b"]);
     assert!(code == 4 && err.contains("echo b: its standard output is not the reference's"), "{code} {err}");
     assert_eq!(bench(["-r", "3", "--expect-same-output", "echo a", "printf 'a\\n'"]).0, 0);
