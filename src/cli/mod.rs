@@ -7,12 +7,15 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod check;
 mod doctor;
 mod explain;
 mod inspect;
 mod predict;
 mod stat;
 mod survey;
+mod trace;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -40,12 +43,15 @@ pub struct Verb {
 pub static VERBS: &[Verb] = &[
     explain::VERB,
     bench::VERB,
+    check::VERB,
+    trace::VERB,
     calibrate::VERB,
     doctor::VERB,
     inspect::VERB,
     survey::VERB,
     predict::VERB,
     stat::VERB,
+    whatif::VERB,
 ];
 
 /// Runs one invocation: `args` without the program's own name.

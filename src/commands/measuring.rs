@@ -46,6 +46,30 @@ impl Accepted {
         codes.map(Accepted::Codes).map_err(|_| "expected exit codes such as 1,2".to_string())
     }
 
+    /// The same in words that [`Accepted::from_words`] reads: `0`, `any`, `0,1`, `=2`.
+    pub fn words(&self) -> String {
+        match self {
+            Accepted::Success => "0".to_string(),
+            Accepted::Any => "any".to_string(),
+            Accepted::Exactly(code) => format!("={code}"),
+            Accepted::Codes(codes) => codes.iter().fold("0".to_string(), |t, c| format!("{t},{c}")),
+        }
+    }
+
+    /// Reads what [`Accepted::words`] wrote.
+    ///
+    /// # Errors
+    /// Where it is nothing of the kind.
+    pub fn from_words(text: &str) -> Result<Accepted, String> {
+        let code = |t: &str| t.parse::<u8>().map(i32::from).map_err(|_| format!("'{text}' is no exit code"));
+        match text.strip_prefix('=') {
+            Some(only) => code(only).map(Accepted::Exactly),
+            None if text == "any" => Ok(Accepted::Any),
+            None if text == "0" => Ok(Accepted::Success),
+            None => Accepted::parse(text),
+        }
+    }
+
     /// True where such an end counts as a start that went well.
     pub fn takes(&self, status: WaitStatus) -> bool {
         match self {
@@ -175,6 +199,14 @@ impl MeasureOptions {
     pub fn command_with(&self, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let name = argv.first().context(|| "no command given")?;
         let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+        self.command_at(path, argv, own_env)
+    }
+
+    /// The same for the file at `path`, whatever the command calls itself.
+    ///
+    /// # Errors
+    /// As [`MeasureOptions::command`], but that the file is not tried.
+    pub fn command_at(&self, path: PathBuf, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let mut env = self.environment();
         set_variables(&mut env, own_env);
         let mut program = Program::new(&path, &argv, &env)?;
@@ -234,10 +266,14 @@ pub struct Extras {
     pub evict: Vec<Vec<PathBuf>>,
     /// End each start at its first byte of output.
     pub until_first_byte: bool,
-    /// Bytes and hash that every start's standard output must have.
-    pub expected_output: Option<(u64, u64)>,
+    /// Which ends are accepted, by command; empty: as [`MeasureOptions::accepted`] says.
+    pub accepted: Vec<Accepted>,
+    /// Bytes and hash that every start's standard output must have, by command; empty: whatever it writes.
+    pub expected_output: Vec<Option<(u64, u64)>>,
     /// Which command the others are compared with.
     pub reference: usize,
+    /// For each command which one it is compared with; empty: all with `reference`.
+    pub references: Vec<usize>,
 }
 
 /// Measures `commands` interleaved with the control.
@@ -263,6 +299,10 @@ pub fn measure_with(
     sys::become_subreaper();
     let mut control = control(&options.environment())?;
     control.command.program.cpu = options.cpu;
+    if let Some(cpu) = options.cpu {
+        // Where the commands run we do not: waking us up would take their processor.
+        sys::stay_off_cpu(cpu).context(|| format!("--cpu {cpu}"))?;
+    }
     // Arms: the commands, then the control twice.
     let arms: Vec<&Command> = commands.iter().chain([&control.command, &control.command]).collect();
     let plan = Plan {
@@ -288,7 +328,7 @@ pub fn measure_with(
         evict: extras.evict.clone(),
     };
     let mut log = Log::new()?;
-    let accept = |arm: usize, s: &Sample| accept(options, extras, arm < commands.len(), s);
+    let accept = |arm: usize, s: &Sample| accept(options, extras, (arm < commands.len()).then_some(arm), s);
     hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
     let watch = HostWatch::begin();
     let ran = {
@@ -307,19 +347,22 @@ pub fn measure_with(
     Ok(measured)
 }
 
-/// Is this end of a start as it should be?
-fn accept(options: &MeasureOptions, extras: &Extras, is_command: bool, s: &Sample) -> Result<(), String> {
-    // The control always has to do its one thing. A start that we ended ourselves ended well.
-    let takes = |a: &Accepted| a.takes(s.status) || s.ended_at_first_byte;
-    if !(if is_command { takes(&options.accepted) } else { s.status.is_success() }) {
+/// Is this end of a start as it should be? `command` is none for the control, which always has to do its one thing.
+fn accept(options: &MeasureOptions, extras: &Extras, command: Option<usize>, s: &Sample) -> Result<(), String> {
+    let Some(command) = command else {
+        return if s.status.is_success() { Ok(()) } else { Err(s.status.to_string()) };
+    };
+    // A start that we ended ourselves ended well.
+    let accepted = extras.accepted.get(command).unwrap_or(&options.accepted);
+    if !accepted.takes(s.status) && !s.ended_at_first_byte {
         return Err(s.status.to_string());
     }
-    if extras.until_first_byte && is_command && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
+    if extras.until_first_byte && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
         return Err("ended without a byte of output (--until first-byte)".to_string());
     }
-    match extras.expected_output.filter(|_| is_command) {
-        Some(expected) if expected != (s.stdout_bytes, s.stdout_hash) => {
-            Err("standard output is not what --expect-output holds".to_string())
+    match extras.expected_output.get(command) {
+        Some(Some(expected)) if *expected != (s.stdout_bytes, s.stdout_hash) => {
+            Err("standard output is not what was expected".to_string())
         }
         _ => Ok(()),
     }
@@ -394,6 +437,7 @@ fn finish(
         busy_retries: made.sampler.inner.busy_retries,
         until_first_byte: made.extras.until_first_byte,
         reference: made.extras.reference,
+        references: made.extras.references.clone(),
         delta: options.delta,
         evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
     };

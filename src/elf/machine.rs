@@ -238,9 +238,12 @@ impl Classes {
     }
 
     /// The class of a type; `symbol` is the index that the record names, 0 for none.
+    #[inline]
     pub fn class(&self, kind: u32, symbol: u32) -> Class {
         let kind = kind & self.mask;
-        if symbol == 0 && self.relative_without_symbol.contains(&RelocationType(kind)) {
+        // Asked for each of a million records: most machines have no such type.
+        let may_be = symbol == 0 && !self.relative_without_symbol.is_empty();
+        if may_be && self.relative_without_symbol.contains(&RelocationType(kind)) {
             return Class::Relative;
         }
         self.by_type.get(kind as usize).copied().unwrap_or(Class::Other)

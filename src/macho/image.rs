@@ -122,18 +122,19 @@ pub(super) fn is_thin(bytes: &[u8]) -> bool {
     )
 }
 
-/// The machine that an image's header names.
-pub(super) fn machine(bytes: &[u8]) -> Option<(CpuType, CpuSubtype)> {
+/// What the first words of an image say: machine, its variant, file type.
+pub(super) fn head(bytes: &[u8]) -> Option<(CpuType, CpuSubtype, FileType)> {
     if !is_thin(bytes) {
         return None;
     }
-    let header = macho::MachHeader32::<Endianness>::parse(bytes, 0).ok();
-    let found = header.and_then(|h| h.endian().ok().map(|e| (h.cputype(e), h.cpusubtype(e))));
-    let wide = || {
-        let header = macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
-        header.endian().ok().map(|e| (header.cputype(e), header.cpusubtype(e)))
-    };
-    found.or_else(wide)
+    // These fields stand at the same place for both word sizes, but each header knows only its own magic number.
+    if let Ok(header) = macho::MachHeader32::<Endianness>::parse(bytes, 0) {
+        let e = header.endian().ok()?;
+        return Some((header.cputype(e), header.cpusubtype(e), header.filetype(e)));
+    }
+    let header = macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
+    let e = header.endian().ok()?;
+    Some((header.cputype(e), header.cpusubtype(e), header.filetype(e)))
 }
 
 impl<'a> Image<'a> {

@@ -209,12 +209,14 @@ fn warn(entries: &mut [Entry], bytes: &[u8]) {
         if !seen.insert((entry.cpu_type.0, entry.cpu_subtype.0)) {
             say("a second slice for the same machine");
         }
-        if entry.offset & names::page_size(entry.cpu_type).saturating_sub(1) != 0 {
+        let start = usize::try_from(entry.offset).ok().and_then(|start| bytes.get(start..));
+        let Some((cpu, subtype, file_type)) = start.and_then(image::head) else { continue };
+        // Object files and debugging companions are not mapped by dyld, and need no alignment.
+        let is_mapped = !matches!(file_type, macho::MH_OBJECT | macho::MH_DSYM);
+        if is_mapped && entry.offset & names::page_size(entry.cpu_type).saturating_sub(1) != 0 {
             say("this slice is not page aligned");
         }
-        let start = usize::try_from(entry.offset).ok().and_then(|start| bytes.get(start..));
-        let promised = (entry.cpu_type, entry.cpu_subtype.0);
-        if let Some((cpu, subtype)) = start.and_then(image::machine).filter(|(c, s)| (*c, s.0) != promised) {
+        if (cpu, subtype.0) != (entry.cpu_type, entry.cpu_subtype.0) {
             let text = format!("the table says {}, the image {}", entry.cpu(), names::cpu(cpu, subtype));
             entry.warnings.push(format!("{text}: dyld refuses the file"));
         }
@@ -282,6 +284,10 @@ mod tests {
         assert_eq!(texts[0], "");
         assert!(texts[1].contains("overlaps") && texts[1].contains("second slice"), "{}", texts[1]);
         assert!(texts[2].contains("page aligned"), "{}", texts[2]);
+        // A debugging companion is not mapped.
+        let mut bytes = fat(&entries, 4, 0x6000);
+        bytes[0x500c] = 10;
+        assert_eq!(Table::parse(&bytes).unwrap().entries[2].warnings.len(), 0);
         assert!(table.entries[3].image(&[0; 64]).is_err());
         assert_eq!(table.entries[3].facts(4).align_bytes, None);
     }

@@ -87,6 +87,7 @@ fn one_round(
     samples: &mut Vec<Sample>,
 ) -> Result<(), Stop> {
     samples.clear();
+    sampler.begin_round().map_err(|failure| stop_of(0, failure))?;
     for (position, &arm) in order.iter().enumerate() {
         samples.push(one_start(round, position, arm, sampler, accept)?);
     }
@@ -100,11 +101,7 @@ fn one_start(
     sampler: &mut dyn Sampler,
     accept: &Accept<'_>,
 ) -> Result<Sample, Stop> {
-    let raw = sampler.start(arm).map_err(|failure| match failure {
-        StartFailure::Exec(errno) => Stop::Exec(arm, errno),
-        StartFailure::System(e) => Stop::System(e),
-        StartFailure::Interrupted => Stop::Interrupted,
-    })?;
+    let raw = sampler.start(arm).map_err(|failure| stop_of(arm, failure))?;
     let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let sample = Sample::new(u32::try_from(round).unwrap_or(u32::MAX), narrow(position), narrow(arm), &raw);
     if sample.timed_out {
@@ -113,6 +110,14 @@ fn one_start(
     accept(arm, &sample)
         .map_err(|why| Stop::Refused(arm, why, String::from_utf8_lossy(sampler.stderr()).into_owned()))?;
     Ok(sample)
+}
+
+fn stop_of(arm: usize, failure: StartFailure) -> Stop {
+    match failure {
+        StartFailure::Exec(errno) => Stop::Exec(arm, errno),
+        StartFailure::System(e) => Stop::System(e),
+        StartFailure::Interrupted => Stop::Interrupted,
+    }
 }
 
 /// All starts of one arm, then of the next, with the rounds that each arm's share of the budget allows.

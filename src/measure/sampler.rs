@@ -11,6 +11,14 @@ pub trait Sampler {
     /// No sample: exec failed, the system failed, or we were interrupted.
     fn start(&mut self, arm: usize) -> Result<RawStart, StartFailure>;
 
+    /// Called before the first start of every round, warm-up rounds included.
+    ///
+    /// # Errors
+    /// What has to be done before a round failed.
+    fn begin_round(&mut self) -> Result<(), StartFailure> {
+        Ok(())
+    }
+
     /// Nanoseconds of a monotonic clock, for budgets.
     fn now_ns(&self) -> u64;
 

@@ -86,11 +86,8 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     j.push(
         "output",
         c.output.map(|o| {
-            let same = r
-                .commands
-                .get(r.setting.reference)
-                .and_then(|f| f.output)
-                .map(|f| f.hash == o.hash && f.bytes == o.bytes);
+            let reference = r.reference_of(c);
+            let same = reference.and_then(|f| f.output).map(|f| f.hash == o.hash && f.bytes == o.bytes);
             Json::object([
                 ("bytes", o.bytes.into()),
                 ("hash", format!("{:016x}", o.hash).into()),

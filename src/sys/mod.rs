@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cpu;
 pub mod file;
 pub mod host;
+pub mod identity;
 pub mod keeper;
 pub mod page_cache;
 pub mod process;
@@ -42,4 +43,4 @@ pub fn page_size() -> usize {
 }
 #[cfg(any(target_os = "macos", target_arch = "x86_64", target_arch = "aarch64"))]
 pub use platform::probe;
-pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, system_control};
+pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, stay_off_cpu, system_control};

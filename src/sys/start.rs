@@ -25,7 +25,8 @@ pub enum Method {
     /// Plain fork, exec, wait4.
     #[default]
     Fork,
-    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec.
+    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec. On macOS posix_spawn,
+    /// which is one system call there: the child stamps no clock of its own, so fork and exec are not told apart.
     Vfork,
 }
 
@@ -34,7 +35,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Method::Fork => "fork",
-            Method::Vfork => "vfork",
+            Method::Vfork => platform::VFORK_NAME,
         }
     }
 }
@@ -371,6 +372,10 @@ impl Starter {
     /// # Errors
     /// [`StartFailure`]: exec failed, the system failed, or we were interrupted. Never a sample then.
     pub fn start(&mut self, program: &Program, options: &StartOptions) -> Result<RawStart, StartFailure> {
+        // A signal that came between two starts interrupted no wait: it is seen here.
+        if signal::interrupted() {
+            return Err(StartFailure::Interrupted);
+        }
         // -- preparation: everything that can be done before the clock is read --
         self.stderr_kept.clear();
         let mut ends = StreamEnds::new(options.stdout)?;

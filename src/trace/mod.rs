@@ -9,7 +9,7 @@
 //! | `locate`, `memory` | where in a file, and in a program, the marked places are |
 //! | `stops` | the ptrace back end |
 //! | `records` | the perf back end |
-//! | `recording`, `probe`, `sampled` | one observed start, and what verbs ask of it |
+//! | `recording`, `probe`, `sampled`, `study` | one observed start, several, and what verbs ask of them |
 //! | `features`, `observing` | which of all this works on this host, by trial |
 //!
 //! Everything above the back ends is pure: a recorded stream is a test case.
@@ -23,6 +23,7 @@ pub mod locate;
 pub mod objects;
 pub mod phases;
 pub mod space;
+pub mod summary;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod memory;
@@ -42,3 +43,8 @@ pub mod stops;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[path = "unsupported.rs"]
 pub mod stops;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod study;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "unsupported_study.rs"]
+pub mod study;

@@ -43,6 +43,20 @@ pub fn scratch(test: &str) -> PathBuf {
     dir
 }
 
+/// A Python that can import `module`, out of all that PATH offers; skipped aloud like [`tool`].
+pub fn python_with(module: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let can = |p: &PathBuf| {
+        Command::new(p).args(["-c", &format!("import {module}")]).output().is_ok_and(|o| o.status.success())
+    };
+    let found = std::env::split_paths(&path).map(|d| d.join("python3")).find(|p| p.is_file() && can(p));
+    if found.is_none() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "no python3 has {module}, and CI must not skip");
+        eprintln!("SKIPPED: python3 with {module} is not installed");
+    }
+    found
+}
+
 /// A program of `tests/programs`, compiled into `dir`; skipped aloud where there is no C compiler.
 pub fn program(dir: &Path, name: &str) -> Option<PathBuf> {
     let cc = tool("cc")?;

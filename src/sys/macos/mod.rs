@@ -14,6 +14,9 @@ use crate::sys::ret::cvt;
 
 pub(crate) use spawn::{ready, spawn};
 
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "posix_spawn";
+
 /// Nanoseconds since boot without sleep, from `mach_absolute_time`: CLOCK_MONOTONIC has microseconds here only.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 
@@ -84,6 +87,14 @@ pub(crate) unsafe fn exec(program: &Program) {
 pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
     refuse(libc::ENOTSUP);
     false
+}
+
+/// There is no affinity to processors here.
+///
+/// # Errors
+/// Always.
+pub fn stay_off_cpu(_cpu: usize) -> Result<()> {
+    Err(Error::new("this system does not bind programs to processors"))
 }
 
 /// An executable file that needs no file system.
