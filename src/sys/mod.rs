@@ -50,4 +50,4 @@ pub fn page_size() -> usize {
 pub use platform::orphans;
 #[cfg(any(target_os = "macos", target_arch = "x86_64", target_arch = "aarch64"))]
 pub use platform::probe;
-pub use platform::{SCANS_NEW_FILES, memory_file, program_file, system_control};
+pub use platform::{SCANS_NEW_FILES, memory_file, program_file, stay_off_cpu, system_control};
