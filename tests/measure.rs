@@ -292,17 +292,18 @@ fn exec_fails_alike_by_every_method() {
 
 #[test]
 fn what_cannot_be_set_up_is_not_blamed_on_the_command() {
+    let dir = scratch("measure-cwd");
     for method in ["fork", "vfork"] {
         let (code, _, err) = bench(["-r", "2", "--spawn", method, "--cpu", "1023", "true"]);
-        assert_eq!((code, err.as_str()), (2, "premain: true: cannot run on that processor: Invalid argument\n"));
+        assert!(code == 2 && err.starts_with("premain: --cpu 1023: "), "{code} {err}");
+        // The first start removes what the next one would enter.
+        let gone = dir.join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let line = format!("rmdir {}", gone.display());
+        let (code, _, err) = bench(["-r", "2", "--spawn", method, "--cwd", gone.to_str().unwrap(), &line]);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.ends_with("cannot enter the working directory: No such file or directory\n"), "{err}");
     }
-    let dir = scratch("measure-cwd");
-    let gone = dir.join("gone");
-    std::fs::create_dir(&gone).unwrap();
-    let line = format!("rmdir {}", gone.display());
-    let (code, _, err) = bench(["-r", "2", "--cwd", gone.to_str().unwrap(), &line]);
-    assert_eq!(code, 2, "{err}");
-    assert!(err.ends_with("cannot enter the working directory: No such file or directory\n"), "{err}");
 }
 
 #[test]
