@@ -6,6 +6,7 @@
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
+# make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -17,7 +18,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwi
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
 
 all: build
 
@@ -48,6 +49,9 @@ fixtures:
 
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
+
+verify-model: build
+	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
 
 # Against what the loaders of this machine really do, on all its programs; none of their mains is run.
 verify: build

@@ -15,6 +15,7 @@ mod predict;
 mod stat;
 mod survey;
 mod trace;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -50,6 +51,7 @@ pub static VERBS: &[Verb] = &[
     survey::VERB,
     predict::VERB,
     stat::VERB,
+    whatif::VERB,
 ];
 
 /// Runs one invocation: `args` without the program's own name.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 
+use super::calibrate::effort;
 use super::common::Common;
 use super::measuring::{MeasureOptions, measure};
 use super::{probing, program};
@@ -10,7 +11,12 @@ use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
 use crate::loader::Closure;
 use crate::measure::command::Command;
+use crate::model::check::check;
+use crate::model::predict::predict;
+use crate::model::savings::savings;
+use crate::model::store::Model;
 use crate::output::Output;
+use crate::report::accounting::Accounted;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
 use crate::report::trace::{TracedCommand, predictions};
@@ -56,8 +62,13 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
     output.progress("");
 
+    // Then the host model's account of the way to the entry point, beside a measurement of just that.
+    output.progress("predicting");
+    let accounted = accounted(files.last(), &closure);
+    output.progress("");
+
     // What all that says.
-    let mut explained = Explained { files, closure, bench, phases, findings: Vec::new() };
+    let mut explained = Explained { files, closure, bench, phases, accounted, findings: Vec::new() };
     explained.findings = findings(&explained);
     if common.json {
         output.text(&explain_json::document(&explained).pretty())?;
@@ -74,6 +85,25 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {
     };
     let o = &options.measure;
     program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
+}
+
+/// Time for measuring a copy that exits at its entry point.
+const ACCOUNT_BUDGET_NS: u64 = 500_000_000;
+
+fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>) -> Had<Accounted> {
+    let (Some(program), Ok(closure)) = (program, closure) else { return Err("no ELF program to predict".to_string()) };
+    let model = Model::default_path().and_then(|p| Model::load(&p)).map_err(|e| e.to_string())?;
+    let prediction = predict(&model, closure).map_err(|e| e.to_string())?;
+    let checked = check(&model, std::slice::from_ref(&program.path), effort(ACCOUNT_BUDGET_NS), &mut |_, _| {});
+    let (measured_ns, drift) = match checked {
+        Ok(c) => {
+            let why = || c.skipped.first().map_or_else(|| "unknown".to_string(), |(_, why)| why.clone());
+            (c.programs.first().map(|p| p.measured_ns).ok_or_else(why), Some(c.drift))
+        }
+        Err(e) => (Err(e.to_string()), None),
+    };
+    let savings = savings(&model, closure, program, &prediction);
+    Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns })
 }
 
 /// Observes some starts by the best means that works here.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::facts::LinkFacts;
-use crate::loader::binary::File;
+use crate::loader::binary::{Binary, File};
 use crate::loader::files::{Bytes, Errno, FileId, Files, Opened};
 use crate::loader::host::Host;
 use crate::loader::root::Rooted;
@@ -111,7 +111,7 @@ fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Opt
         (vec![script::link_facts(path, data)?], None)
     } else if data.starts_with(b"\x7fELF") {
         let file = Arc::new(file);
-        let facts = file.binary(path).map_err(Error::new)?.facts.clone();
+        let facts = file.binary(path).and_then(Binary::facts).map_err(Error::new)?.clone();
         (vec![facts], Some(file))
     } else if macho::is_macho(data) {
         (macho::link_facts(path, data, arch)?, None)

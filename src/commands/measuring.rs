@@ -299,6 +299,10 @@ pub fn measure_with(
     sys::become_subreaper();
     let mut control = control(&options.environment())?;
     control.command.program.cpu = options.cpu;
+    if let Some(cpu) = options.cpu {
+        // Where the commands run we do not: waking us up would take their processor.
+        sys::stay_off_cpu(cpu).context(|| format!("--cpu {cpu}"))?;
+    }
     // Arms: the commands, then the control twice.
     let arms: Vec<&Command> = commands.iter().chain([&control.command, &control.command]).collect();
     let plan = Plan {

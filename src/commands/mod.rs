@@ -21,4 +21,5 @@ pub mod stat;
 pub mod survey;
 pub mod trace;
 pub mod walk;
+pub mod whatif;
 pub mod words;

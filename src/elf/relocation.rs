@@ -89,6 +89,13 @@ impl<'a> Table<'a> {
         Records { bytes: self.bytes, shape: self.shape }
     }
 
+    /// Its records after the first `n`, which are not read.
+    pub fn records_after(&self, n: u64) -> Records<'a> {
+        let skip = usize::try_from(n).ok().and_then(|n| n.checked_mul(self.shape.record_size()));
+        let bytes = skip.and_then(|skip| self.bytes.get(skip..)).unwrap_or(&[]);
+        Records { bytes, shape: self.shape }
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.bytes.len().checked_div(self.shape.record_size()).unwrap_or(0)

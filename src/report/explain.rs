@@ -3,6 +3,7 @@
 use crate::facts::LinkFacts;
 use crate::loader::Closure;
 use crate::record::bench::BenchRecord;
+use crate::report::accounting::Accounted;
 use crate::report::findings::Finding;
 use crate::report::trace::TracedCommand;
 
@@ -20,6 +21,8 @@ pub struct Explained {
     pub bench: BenchRecord,
     /// How a start divides, from starts that were observed.
     pub phases: Had<TracedCommand>,
+    /// The host model's account of the way to the entry point.
+    pub accounted: Had<Accounted>,
     /// What weighs, heaviest first.
     pub findings: Vec<Finding>,
 }

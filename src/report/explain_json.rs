@@ -1,12 +1,14 @@
 //! The JSON of `explain`: `facts` as in `inspect`, `command` as in `bench`, `phases[]`, `findings[]`.
 
 use crate::json::Json;
+use crate::report::accounting;
 use crate::report::bench_json;
 use crate::report::closure_json;
 use crate::report::explain::Explained;
 use crate::report::facts_json;
 use crate::report::findings::Finding;
 use crate::report::host_json;
+use crate::report::model_json;
 use crate::report::trace::json as trace_json;
 
 /// The document of `explain --json`, schema `premain.explain/1`.
@@ -40,7 +42,16 @@ pub fn document(e: &Explained) -> Json {
                 Err(why) => Json::unreadable(why.as_str()),
             },
         ),
-        ("predicted", Json::Null),
+        (
+            "predicted",
+            match &e.accounted {
+                Ok(a) => {
+                    let path = e.program().map_or(std::path::Path::new(""), |f| &f.path);
+                    accounting::json(a, model_json::prediction(path, &a.prediction))
+                }
+                Err(why) => Json::unreadable(why.as_str()),
+            },
+        ),
         ("findings", Json::array(e.findings.iter().map(finding))),
         ("warnings", Json::array(e.bench.warnings.iter().map(String::as_str))),
     ])

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::facts::{Fact, Kind, LinkFacts};
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC};
+use crate::report::accounting;
 use crate::report::bench_text::method_lines;
 use crate::report::explain::Explained;
 use crate::report::table::Table;
@@ -21,6 +22,11 @@ pub fn text(e: &Explained, style: Style) -> String {
     t.push_str(&costs(&e.bench, style));
     let _ = writeln!(t, "\n{}", style.bold("where the time goes"));
     t.push_str(&phases(e, style));
+    let _ = writeln!(t, "\n{}", style.bold("what the host model says"));
+    match &e.accounted {
+        Ok(a) => t.push_str(&accounting::text(a, style)),
+        Err(why) => wrap(why, style.width).iter().for_each(|line| t.push_str(&format!("{line}\n"))),
+    }
     let _ = writeln!(t, "\n{}", style.bold("what the files ask for"));
     t.push_str(&links(e, style));
     let _ = writeln!(t, "\n{}", style.bold("findings, heaviest first"));

@@ -6,6 +6,7 @@
 use crate::facts::{Kind, LinkFacts};
 use crate::loader::Closure;
 use crate::record::bench::{BenchRecord, MAIN_METRIC};
+use crate::report::accounting;
 use crate::report::explain::Explained;
 use crate::report::trace::{TracedCommand, cause_text};
 use crate::trace::gaps::Cause;
@@ -71,6 +72,9 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
         found.extend(lookups(closure, phases));
         found.extend(objects(closure, phases));
         found.extend(constructors(program, closure, phases));
+    }
+    if let Ok(accounted) = &e.accounted {
+        found.extend(accounting::findings(accounted));
     }
     found.extend(scripts(e));
     found.extend(threads(&e.bench));

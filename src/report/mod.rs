@@ -1,5 +1,6 @@
 //! What people read: records as text, tables and plots, and as JSON.
 
+pub mod accounting;
 pub mod baseline_json;
 pub mod bench_json;
 pub mod bench_text;

@@ -43,4 +43,4 @@ pub fn page_size() -> usize {
 }
 #[cfg(any(target_os = "macos", target_arch = "x86_64", target_arch = "aarch64"))]
 pub use platform::probe;
-pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, system_control};
+pub use platform::{SCANS_NEW_FILES, become_subreaper, memory_file, program_file, stay_off_cpu, system_control};

@@ -160,6 +160,29 @@ pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0 }
 }
 
+/// Moves the calling process off processor `cpu`, where it may run on another; that `cpu` may be used is checked.
+///
+/// # Errors
+/// Where this process may not run on `cpu` at all, so that no child of it could.
+pub fn stay_off_cpu(cpu: usize) -> Result<()> {
+    // SAFETY: cpu_set_t is plain data for which all zeroes is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is a live local of the size given.
+    cvt(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
+    // SAFETY: `cpu` is below CPU_SETSIZE where this is asked.
+    if cpu >= libc::CPU_SETSIZE as usize || !unsafe { libc::CPU_ISSET(cpu, &set) } {
+        return Err(Error::new("no such processor, or not ours to use"));
+    }
+    // SAFETY: as above.
+    unsafe { libc::CPU_CLR(cpu, &mut set) };
+    // SAFETY: reads a live local.
+    if unsafe { libc::CPU_COUNT(&set) } > 0 {
+        // SAFETY: the set is a live local of the size given.
+        cvt(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })?;
+    }
+    Ok(())
+}
+
 /// An executable file that needs no file system: a sealed memfd holding `bytes`.
 ///
 /// # Errors

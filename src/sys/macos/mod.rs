@@ -89,6 +89,14 @@ pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
     false
 }
 
+/// There is no affinity to processors here.
+///
+/// # Errors
+/// Always.
+pub fn stay_off_cpu(_cpu: usize) -> Result<()> {
+    Err(Error::new("this system does not bind programs to processors"))
+}
+
 /// An executable file that needs no file system.
 ///
 /// # Errors
