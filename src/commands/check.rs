@@ -25,6 +25,7 @@ use crate::report::{check_json, check_text, ci, tracking};
 use crate::stat::paired::{log_ratios, ratio_interval};
 use crate::stat::unpaired::normalised;
 use crate::sys::host::Host;
+use crate::sys::signal::interrupted;
 use crate::sys::start::{Method, Stdout};
 
 /// Options of `check`.
@@ -105,6 +106,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         output.progress("observing");
         probing::probe_all(&mut measured.record, &arms.commands, options.probes, measure.timeout_ns);
         output.progress("");
+        if interrupted() {
+            measured.exit = Exit::Interrupted;
+        }
     }
     let checked = checked(options, file, stored, &arms, &mut measured)?;
     print(options, common, &checked, &measured, output)?;

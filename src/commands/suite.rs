@@ -17,8 +17,9 @@ use crate::record::baseline::Place;
 use crate::record::suite::{Arm, OutputMark, SuiteRecord};
 use crate::report::{export, suite_json, suite_text, tracking};
 use crate::stat::verdict::Verdict;
+use crate::sys::output_hash::OutputHash;
 use crate::sys::process::resolve;
-use crate::sys::start::{FNV_START, fnv1a};
+use crate::sys::signal::interrupted;
 
 /// Options of `suite`.
 #[derive(Debug, Clone)]
@@ -98,6 +99,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         output.progress("observing");
         probing::probe_all(&mut measured.record, &plan.commands, options.probes, plan.measure.timeout_ns);
         output.progress("");
+        if interrupted() {
+            measured.exit = Exit::Interrupted;
+        }
     }
     if let Some(file) = &options.save_baseline {
         baseline::save(&plan.measure, &mut measured, marked, plan.places, file, output)?;
@@ -194,7 +198,7 @@ fn add_case(plan: &mut Plan, suite: &SuiteFile, case: &Case, paths: &[PathBuf], 
             ExpectedOutput::File(file) => {
                 let path = names.path(file);
                 let bytes = std::fs::read(&path).context(|| format!("output {}", path.display()))?;
-                Some((bytes.len() as u64, fnv1a(FNV_START, &bytes)))
+                Some((bytes.len() as u64, OutputHash::of(&bytes)))
             }
             _ => None,
         });

@@ -16,9 +16,9 @@ pub struct PageSet {
     spent: u64,
 }
 
-/// Pages that all writes over several pages together may note: 8 GiB, more than any program's copied objects.
+/// Pages that all writes over several pages together may note: 256 MiB, more than any program's copied objects.
 /// A file merely claims such sizes, and a claim must not become a loop.
-const RANGE_BUDGET: u64 = 1 << 21;
+const RANGE_BUDGET: u64 = 1 << 16;
 
 impl PageSet {
     /// Notes a write of `len` bytes.

@@ -12,7 +12,7 @@
 use object::elf;
 
 use super::image::Image;
-use super::machine::{Class, Classes};
+use super::machine::{Class, Classes, TYPES};
 use super::pages::PageSet;
 use super::relocation::{Relocation, Tables};
 use super::relro::Protected;
@@ -24,6 +24,8 @@ use crate::facts::RelocationCounts;
 pub struct Startup {
     /// Records by class.
     pub counts: RelocationCounts,
+    /// Records by type number, those that there are; types past the machine's are in the last.
+    pub by_type: Vec<(u32, u64)>,
     /// Sorted numbers of the distinct 4 KiB pages written.
     pub pages: Vec<u64>,
     /// One past the largest symbol index that a record names.
@@ -72,6 +74,7 @@ struct Pass<'p, 'a, S> {
     protected: Protected,
     skip_slots: bool,
     counts: [u64; Class::COUNT],
+    by_type: Box<[u64; TYPES]>,
     sink: S,
     symbols_seen: u64,
     open_slots: u64,
@@ -119,6 +122,7 @@ pub fn startup_into<S: Sink>(
     counts.table_bytes = tables.table_bytes;
     let start = Startup {
         counts,
+        by_type: pass.types(),
         pages: Vec::new(),
         symbols_seen: pass.symbols_seen,
         open_slots: pass.open_slots,
@@ -145,7 +149,8 @@ pub fn static_startup_into<S: Sink>(
     let mut pass = Pass::new(image, false, protected, sink);
     records.for_each(|r| pass.record(r));
     let counts = pass.relocation_counts();
-    (Startup { counts, open_slots: pass.open_slots, ..Startup::default() }, pass.sink)
+    let by_type = pass.types();
+    (Startup { counts, by_type, open_slots: pass.open_slots, ..Startup::default() }, pass.sink)
 }
 
 impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
@@ -157,6 +162,7 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
             protected,
             skip_slots: lazy && !lazy_slots_are_written(image),
             counts: [0; Class::COUNT],
+            by_type: Box::new([0; TYPES]),
             sink,
             symbols_seen: 0,
             open_slots: 0,
@@ -167,6 +173,10 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
     fn record(&mut self, r: Relocation) {
         let class = self.classes.class(r.kind, r.symbol);
         if let Some(count) = self.counts.get_mut(class as usize) {
+            *count = count.saturating_add(1);
+        }
+        let kind = (self.classes.plain_type(r.kind) as usize).min(TYPES.saturating_sub(1));
+        if let Some(count) = self.by_type.get_mut(kind) {
             *count = count.saturating_add(1);
         }
         if r.symbol != 0 {
@@ -234,6 +244,10 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
         let table = if tables.rela.is_empty() { tables.rel } else { tables.rela };
         let relative = |r: &Relocation| self.classes.class(r.kind, r.symbol) == Class::Relative;
         table.records().take_while(relative).count() as u64
+    }
+
+    fn types(&self) -> Vec<(u32, u64)> {
+        (0u32..).zip(self.by_type.iter()).filter(|(_, n)| **n > 0).map(|(kind, n)| (kind, *n)).collect()
     }
 
     fn relocation_counts(&self) -> RelocationCounts {
