@@ -141,6 +141,10 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
         o.stamp_eof = true;
         Ok(())
     }),
+    Row::switch("keep", None, "leave running what the commands left behind", |o: &mut MeasureOptions, _| {
+        o.keep = true;
+        Ok(())
+    }),
     Row::value("cpu", None, "N", "run the commands on processor N", |o, v| {
         o.cpu = Some(usize::try_from(v.whole(0)?).map_err(|_| "is too large".to_string())?);
         Ok(())

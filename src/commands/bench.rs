@@ -15,7 +15,8 @@ use crate::output::Output;
 use crate::record::bench::BenchRecord;
 use crate::report::{bench_json, bench_text, export};
 use crate::stat::verdict::Verdict;
-use crate::sys::start::{FNV_START, fnv1a};
+use crate::sys::output_hash::OutputHash;
+use crate::sys::signal::interrupted;
 
 /// Options of `bench`.
 #[derive(Debug, Clone)]
@@ -130,6 +131,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         output.progress("observing");
         probing::probe_all(&mut measured.record, &commands, options.probes, options.measure.timeout_ns);
         output.progress("");
+        if interrupted() {
+            measured.exit = Exit::Interrupted;
+        }
     }
     if let Some(file) = &options.save_baseline {
         save_baseline(options, &mut measured, marked, file, output)?;
@@ -219,7 +223,7 @@ fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let expected_output = match &options.expect_output {
         Some(path) => {
             let bytes = std::fs::read(path).context(|| format!("--expect-output {}", path.display()))?;
-            vec![Some((bytes.len() as u64, fnv1a(FNV_START, &bytes))); n]
+            vec![Some((bytes.len() as u64, OutputHash::of(&bytes))); n]
         }
         None => Vec::new(),
     };

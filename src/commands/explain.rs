@@ -21,6 +21,7 @@ use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
 use crate::report::trace::{TracedCommand, predictions};
 use crate::report::{explain_json, explain_text};
+use crate::sys::signal::interrupted;
 use crate::trace::study::Observer;
 use crate::trace::summary::{Choice, Study, summary};
 
@@ -55,12 +56,18 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let closure = closure(options, files.last());
 
     // Then a few starts under trace, apart from the timed ones.
-    output.progress("tracing");
-    let limit = options.measure.timeout_ns;
-    let phases = observe(options, &commands[0], &closure);
     let mut bench = measured.record;
-    probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
-    output.progress("");
+    let phases = match measured.exit {
+        Exit::Done => {
+            output.progress("tracing");
+            let phases = observe(options, &commands[0], &closure);
+            probing::probe_all(&mut bench, &commands, CENSUS_STARTS, options.measure.timeout_ns);
+            output.progress("");
+            phases
+        }
+        _ => Err("interrupted".to_string()),
+    };
+    let exit = if interrupted() { Exit::Interrupted } else { measured.exit };
 
     // Then the host model's account of the way to the entry point, beside a measurement of just that.
     output.progress("predicting");
@@ -76,7 +83,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         let text = explain_text::text(&explained, output.style);
         output.text(&text)?;
     }
-    Ok(measured.exit)
+    Ok(exit)
 }
 
 fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {

@@ -123,13 +123,14 @@ fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Opt
     Ok(Some(read))
 }
 
-/// Facts of one host file without its closure.
+/// Facts of one host file without its closure: of a universal one, the slice that this host would start.
 ///
 /// # Errors
 /// As [`read`].
 pub fn facts(path: &Path) -> Result<LinkFacts> {
     let mut all = read(&View::Host, path, None)?.facts;
-    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(0)) }
+    let ours = all.iter().position(|f| macho::is_for(f, std::env::consts::ARCH)).unwrap_or(0);
+    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(ours)) }
 }
 
 type Held = (FileId, Bytes, Option<Arc<FileBytes>>);

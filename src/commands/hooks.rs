@@ -87,12 +87,22 @@ pub fn run_hook(what: &str, command: &Command, timeout_ns: Option<u64>) -> Resul
             Err(fail(format!("{}{said}", raw.status)))
         }
         Err(StartFailure::Exec(errno)) => Err(fail(Error::from_errno(errno).to_string())),
+        Err(StartFailure::Setup(what, errno)) => Err(fail(format!("{what}: {}", Error::from_errno(errno)))),
         Err(StartFailure::System(e)) => Err(e),
         Err(StartFailure::Interrupted) => Err(Error::new("interrupted").with_exit(Exit::Interrupted)),
     }
 }
 
-/// Runs the set-up or clean-up command of each of `commands` commands.
+/// Runs every clean-up command, even where one fails: the first failure is told.
+///
+/// # Errors
+/// As [`run_hook`].
+pub fn run_each(what: &str, list: &HookList, commands: usize, timeout_ns: Option<u64>) -> Result<()> {
+    let hooks = (0..commands).filter_map(|arm| list.for_arm(arm));
+    hooks.map(|c| run_hook(what, c, timeout_ns)).fold(Ok(()), Result::and)
+}
+
+/// Runs the set-up command of each of `commands` commands.
 ///
 /// # Errors
 /// As [`run_hook`].

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::hooks::{self, HookedSampler, Hooks};
+use super::stopped;
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::{Command, show_argv};
 use crate::measure::control::{Control, control};
@@ -126,6 +127,8 @@ pub struct MeasureOptions {
     pub stamp_eof: bool,
     /// Processor.
     pub cpu: Option<usize>,
+    /// Leave running what the commands left behind.
+    pub keep: bool,
     /// Order within rounds.
     pub order: Order,
     /// Seed.
@@ -152,6 +155,7 @@ impl Default for MeasureOptions {
             stdout: Stdout::default(),
             stamp_eof: false,
             cpu: None,
+            keep: false,
             order: Order::default(),
             seed: 1,
             delta: None,
@@ -209,7 +213,10 @@ impl MeasureOptions {
     pub fn command_at(&self, path: PathBuf, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let mut env = self.environment();
         set_variables(&mut env, own_env);
-        let mut program = Program::new(&path, &argv, &env)?;
+        // Recorded whole. Executed as it was found, as a shell does ($0 of a script shows it), but for another working
+        // directory, from which it would not be found.
+        let whole = std::path::absolute(&path).context(|| path.display().to_string())?;
+        let mut program = Program::new(if self.cwd.is_some() { &whole } else { &path }, &argv, &env)?;
         program.stdin = match &self.stdin {
             StdinChoice::Null => Stdin::Null,
             StdinChoice::Inherit => Stdin::Inherit,
@@ -220,14 +227,9 @@ impl MeasureOptions {
         if let Some(dir) = &self.cwd {
             std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
             program.cwd = Some(sys::process::c_string(dir.as_os_str())?);
-            if path.is_relative() {
-                // exec would look it up from the new directory: name the file that was found.
-                let absolute = std::path::absolute(&path).context(|| path.display().to_string())?;
-                program.target = sys::process::Target::Path(sys::process::c_string(absolute.as_os_str())?);
-            }
         }
         program.cpu = self.cpu;
-        Ok(Command { name: show_argv(&argv), argv, path, program })
+        Ok(Command { name: show_argv(&argv), argv, path: whole, program })
     }
 }
 
@@ -296,9 +298,14 @@ pub fn measure_with(
     output: &mut Output<'_>,
 ) -> Result<Measured> {
     sys::signal::catch_interrupts()?;
-    sys::become_subreaper();
+    // Dropped last, whichever way we leave: what the commands left behind ends with it.
+    let mut adopted = sys::orphans::adopt();
     let mut control = control(&options.environment())?;
     control.command.program.cpu = options.cpu;
+    if let Some(cpu) = options.cpu {
+        // Where the commands run we do not: waking us up would take their processor.
+        sys::stay_off_cpu(cpu).context(|| format!("--cpu {cpu}"))?;
+    }
     // Arms: the commands, then the control twice.
     let arms: Vec<&Command> = commands.iter().chain([&control.command, &control.command]).collect();
     let plan = Plan {
@@ -314,6 +321,7 @@ pub fn measure_with(
         timeout_ns: options.timeout_ns,
         until_first_byte: extras.until_first_byte,
         stamp_eof: options.stamp_eof,
+        keep: options.keep,
     };
     let mut sampler = HookedSampler {
         evicted: vec![Default::default(); arms.len()],
@@ -325,18 +333,25 @@ pub fn measure_with(
     };
     let mut log = Log::new()?;
     let accept = |arm: usize, s: &Sample| accept(options, extras, (arm < commands.len()).then_some(arm), s);
-    hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
     let watch = HostWatch::begin();
-    let ran = {
-        let mut progress = progress_line(plan.rounds, output);
-        runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
+    let ready = hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns);
+    let mut ran = match ready {
+        Ok(()) => {
+            let mut progress = progress_line(plan.rounds, output);
+            runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
+        }
+        Err(e) => Ran { stop: Some(Stop::System(e)), ..Ran::default() },
     };
     let host = watch.end();
     output.progress("");
-    // Cleaning up is owed whatever happened; the first trouble is the one that is told.
-    let cleaned = hooks::run_once_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
-    let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept };
-    let measured = finish(options, commands, &made, ran, host, log)?;
+    // Cleaning up is owed whatever happened, an interrupt too; the first trouble is the one that is told.
+    if sys::signal::forget_interrupt() && ran.stop.is_none() {
+        ran.stop = Some(Stop::Interrupted);
+    }
+    let cleaned = hooks::run_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
+    let left_behind = if options.keep { adopted.keep() } else { adopted.end() };
+    let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept, left_behind };
+    let measured = finish(options, commands, made, ran, host, log)?;
     if measured.exit == Exit::Done {
         cleaned?;
     }
@@ -371,6 +386,7 @@ struct Made<'a> {
     plan: &'a Plan,
     extras: &'a Extras,
     accept: &'a runner::Accept<'a>,
+    left_behind: Vec<String>,
 }
 
 /// Shows rounds done, at most ten times a second: a terminal that is written to between starts is work of ours there.
@@ -390,34 +406,15 @@ fn progress_line<'a>(rounds: Rounds, output: &'a mut Output<'_>) -> impl FnMut(u
 fn finish(
     options: &MeasureOptions,
     commands: &[Command],
-    made: &Made<'_>,
+    made: Made<'_>,
     ran: Ran,
     host: HostRecord,
     mut log: Log,
 ) -> Result<Measured> {
-    let name = |arm: usize| commands.get(arm).map_or("control", |c| c.name.as_str()).to_string();
-    let limit = units::time(options.timeout_ns.unwrap_or(0) as f64);
     let exit = match ran.stop {
         None => Exit::Done,
         Some(Stop::Interrupted) if ran.rounds > 0 => Exit::Interrupted,
-        Some(Stop::Interrupted) => {
-            return Err(Error::new("interrupted before a round was complete").with_exit(Exit::Interrupted));
-        }
-        Some(Stop::System(e)) => return Err(e),
-        Some(Stop::Exec(arm, errno)) => return Err(exec_error(&name(arm), errno)),
-        Some(Stop::TimedOut(arm)) => {
-            let e = Error::new(format!("still running after {limit} (--timeout sets the limit)"));
-            return Err(e.context(name(arm)).with_exit(Exit::TimedOut));
-        }
-        Some(Stop::Refused(arm, why, stderr)) => {
-            let said = stderr
-                .lines()
-                .find(|l| !l.trim().is_empty())
-                .map_or(String::new(), |l| format!("; it said: {}", l.trim()));
-            let hint = if options.accepted == Accepted::Success { " (-i accepts failures)" } else { "" };
-            let e = Error::new(format!("{why} in round {}{said}{hint}", ran.rounds + 1));
-            return Err(e.context(name(arm)).with_exit(Exit::CommandFailed));
-        }
+        Some(stop) => return Err(stopped::error(stop, ran.rounds, options, commands)),
     };
     let cold = !made.extras.evict.is_empty();
     let setting = Setting {
@@ -436,19 +433,10 @@ fn finish(
         references: made.extras.references.clone(),
         delta: options.delta,
         evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
+        left_behind: made.left_behind,
+        kept: options.keep,
     };
     let accepted = |arm: usize, s: &Sample| (made.accept)(arm, s).is_ok();
     let record = BenchRecord::build(setting, host, commands, &mut log, &accepted)?;
     Ok(Measured { record, log, exit })
-}
-
-/// An exec that the kernel refused: our error, never a fast start.
-fn exec_error(name: &str, errno: i32) -> Error {
-    let mut e = Error::from_errno(errno);
-    if errno == sys::ENOEXEC {
-        e = Error::new(
-            "Exec format error (no program for this machine, or a script without a #! line: no shell is tried)",
-        );
-    }
-    e.context("cannot execute").context(name).with_exit(Exit::CommandFailed)
 }

@@ -18,6 +18,7 @@ pub mod probing;
 pub mod program;
 pub mod saving;
 pub mod stat;
+mod stopped;
 pub mod survey;
 pub mod trace;
 pub mod walk;

@@ -182,7 +182,7 @@ const SPARC_TLS: &[RelocationType] = &[
 ];
 
 /// One past the largest type in a row: aarch64's dynamic types end at 1032.
-const TYPES: usize = 1040;
+pub(super) const TYPES: usize = 1040;
 
 /// Type to class, for one file.
 #[derive(Clone)]
@@ -230,6 +230,11 @@ impl Classes {
             _ => &[],
         };
         Classes { by_type, mask: if packs_more { 0xff } else { u32::MAX }, relative_without_symbol }
+    }
+
+    /// The type alone, without what SPARC 64 and MIPS 64 keep in the upper bits.
+    pub fn plain_type(&self, kind: u32) -> u32 {
+        kind & self.mask
     }
 
     /// The class of a type; `symbol` is the index that the record names, 0 for none.

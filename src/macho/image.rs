@@ -14,6 +14,12 @@ use super::{names, work};
 use crate::error::{Error, Result};
 use crate::facts::macho::{MachoDylib, MachoEncryption, MachoPlatform};
 
+/// Contradictions that are listed; a damaged file can have one for each of its load commands.
+const MOST_WARNINGS: usize = 32;
+
+/// Load commands that are read. Real images have dozens; what is kept of each is larger than the command.
+const MOST_COMMANDS: u64 = 1 << 16;
+
 /// One segment of the image.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segment {
@@ -167,7 +173,11 @@ impl<'a> Image<'a> {
 
     /// Notes a contradiction.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+        match self.warnings.len() {
+            n if n < MOST_WARNINGS => self.warnings.push(text.into()),
+            MOST_WARNINGS => self.warnings.push("more contradictions are not listed".to_string()),
+            _ => {}
+        }
     }
 }
 
@@ -212,7 +222,7 @@ fn take_all<'a, M: MachHeader<Endian = Endianness>>(
     image: &mut Image<'a>,
     commands: &mut LoadCommandIterator<'a, Endianness>,
 ) {
-    for number in 0u64.. {
+    for number in 0..MOST_COMMANDS {
         work::count(1);
         match commands.next() {
             Ok(Some(command)) => {
@@ -228,6 +238,7 @@ fn take_all<'a, M: MachHeader<Endian = Endianness>>(
             }
         }
     }
+    image.warn(format!("more than {MOST_COMMANDS} load commands: the rest is not read"));
 }
 
 /// Takes what one load command says.

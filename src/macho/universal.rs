@@ -18,6 +18,9 @@ const JAVA_FIRST_MAJOR: u32 = 45;
 /// Most slices that dyld reads.
 const DYLD_MOST_SLICES: usize = 16;
 
+/// Most slices that are read here: more than any linker or loader takes.
+const MOST_SLICES: u32 = 1024;
+
 const HEADER_BYTES: u64 = 8;
 const ARCH32_BYTES: u64 = 20;
 
@@ -151,6 +154,10 @@ impl Table {
     /// # Errors
     /// It is not a universal file, it has no slices, or the table extends past its end.
     pub(super) fn parse(bytes: &[u8]) -> Result<Table> {
+        let claimed = word(bytes, 4).unwrap_or(0);
+        if claimed > MOST_SLICES {
+            return Err(Error::new(format!("a table of {claimed} slices: no linker or loader takes so many")));
+        }
         let too_long = |_| Error::new("the table of slices extends past the end of the file");
         let mut entries: Vec<Entry> = match word(bytes, 0) {
             Some(macho::FAT_MAGIC) => {

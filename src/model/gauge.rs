@@ -55,6 +55,7 @@ impl Gauge {
             Ok(raw) => raw,
             Err(StartFailure::Interrupted) => return Err(Error::new("interrupted").with_exit(Exit::Interrupted)),
             Err(StartFailure::Exec(e)) => return Err(Error::from_errno(e).context("cannot execute")),
+            Err(StartFailure::Setup(what, e)) => return Err(Error::from_errno(e).context(what)),
             Err(StartFailure::System(e)) => return Err(e),
         };
         self.reading(&raw)

@@ -54,6 +54,10 @@ pub struct Setting {
     pub delta: Option<f64>,
     /// Pages dropped before the starts of each arm; empty for warm starts.
     pub evicted: Vec<Evicted>,
+    /// Names of processes that still ran when the run was over.
+    pub left_behind: Vec<String>,
+    /// They were left running, as asked.
+    pub kept: bool,
 }
 
 impl Setting {
@@ -412,14 +416,18 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
     for c in &r.commands {
         if c.held_open > 0 {
             out.push(format!(
-                "{}: a process it left behind held its output open in {} of {} starts; it was killed",
-                c.name, c.held_open, c.starts
+                "{}: a process it left behind held its output open in {} of {} starts{}",
+                c.name,
+                c.held_open,
+                c.starts,
+                if r.setting.kept { "" } else { "; it was killed" }
             ));
         }
         if c.failures > 0 {
             out.push(format!("{}: {} of {} starts failed", c.name, c.failures, c.starts));
         }
     }
+    out.extend(left_behind(&r.setting));
     if r.setting.busy_retries > 0 {
         out.push(format!(
             "{} starts were repeated since the program's file was open for writing",
@@ -427,4 +435,19 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
         ));
     }
     out
+}
+
+/// Processes in sessions of their own (daemons): they ran beside all later starts.
+fn left_behind(s: &Setting) -> Option<String> {
+    const NAMED: usize = 3;
+    let mut names = s.left_behind.clone();
+    names.sort_unstable();
+    names.dedup();
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    let done = if s.kept { "still run" } else { "ran until we ended them (--keep leaves them)" };
+    let n = s.left_behind.len() as u64;
+    (n > 0).then(|| {
+        let what = if n == 1 { "process".to_string() } else { "processes".to_string() };
+        format!("{n} {what} that the commands left behind {done}: {}{more}", names[..names.len().min(NAMED)].join(", "))
+    })
 }
