@@ -12,9 +12,9 @@ use crate::output::Output;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
 use crate::report::{explain_json, explain_text};
-use crate::trace::probe::{self, Phases};
-use crate::trace::recording::NotTraced;
-use crate::trace::stops::Tracer;
+use crate::trace::probe::Phases;
+use crate::trace::study::Observer;
+use crate::trace::summary::{self, Choice};
 
 /// Options of `explain`.
 #[derive(Debug, Clone, Default)]
@@ -74,10 +74,13 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
     program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
 }
 
+/// The best back end that works observes a few starts.
 fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
-    let tracer = Tracer::new().map_err(|e| e.to_string())?;
-    probe::phases(&tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
-        NotTraced::Denied(why) => why,
-        NotTraced::Failed(e) => e.to_string(),
-    })
+    let observed = Observer::new(&command.program, &command.path, Choice::Auto, timeout_ns).and_then(|mut o| {
+        for _ in 0..PROBE_STARTS {
+            o.observe()?;
+        }
+        Ok(o.finish())
+    });
+    observed.map(|study| summary::phases(&study)).map_err(|e| e.to_string())
 }

@@ -137,10 +137,13 @@ fn phases(e: &Explained, style: Style) -> String {
         ]);
     }
     let mut t = table.render(style);
-    let untraced = e.bench.commands.first().and_then(|c| c.metric(MAIN_METRIC)).map_or(0, |s| s.p50);
+    let timed = || e.bench.commands.first().and_then(|c| c.metric(MAIN_METRIC)).map_or(0, |s| s.p50);
+    let untraced = p.untraced_median_ns.unwrap_or_else(timed);
     let line = format!(
-        "measured in {} under ptrace: {} each, {:.2} times the untraced {}; the shares are of the traced start",
+        "observed in {} by {}: {} each, {:.2} times the {} of untraced starts beside them; the shares are of the \
+         observed start ('premain trace' shows more)",
         counted(p.starts as u64, "probe start"),
+        p.observed_by,
         time(p.total_ns as f64),
         p.total_ns as f64 / untraced.max(1) as f64,
         time(untraced as f64)

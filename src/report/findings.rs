@@ -7,6 +7,7 @@ use crate::facts::{Kind, LinkFacts};
 use crate::loader::Closure;
 use crate::record::bench::{BenchRecord, MAIN_METRIC};
 use crate::report::explain::Explained;
+use crate::trace::gaps::{Cause, Gap};
 use crate::trace::phases::PhaseName;
 use crate::trace::probe::Phases;
 use crate::units::{count, counted, time};
@@ -61,6 +62,7 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
     if let Some(p) = phases {
         found.extend(loader_share(p));
         found.extend(own_share(p));
+        found.extend(stretches(p));
     }
     if let Some(program) = e.program() {
         found.extend(relocation(program, closure, phases));
@@ -123,6 +125,31 @@ fn loader_share(p: &Phases) -> Option<Finding> {
         );
         Finding::new(Source::Measured, loader, text)
     })
+}
+
+/// What only a trace can tell: CPUID that leaves the virtual machine, constructors that take long, reads from disk.
+fn stretches(p: &Phases) -> Vec<Finding> {
+    let name = |path: &std::path::Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let one = |g: &Gap| {
+        let text = match &g.cause {
+            Cause::Cpuid { executed, each_ns } => format!(
+                "the C library asks the processor what it is: {} CPUID at {} each, since a virtual machine traps them, \
+                 take {}; no link setting changes that, another C library (musl) does not ask",
+                count(*executed),
+                time(*each_ns as f64),
+                time(g.ns as f64)
+            ),
+            Cause::Constructors { path } => {
+                format!("constructors of {} run for {} before main", name(path), time(g.ns as f64))
+            }
+            Cause::DiskRead { path: Some(path) } => {
+                format!("a page of {} came from a disk: {}", name(path), time(g.ns as f64))
+            }
+            _ => return None,
+        };
+        Some(Finding::new(Source::Measured, g.ns, text))
+    };
+    p.gaps.iter().filter_map(one).collect()
 }
 
 fn own_share(p: &Phases) -> Option<Finding> {

@@ -30,6 +30,8 @@ const RING_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Watcher {
     null: OwnedFd,
+    /// Uprobes were closed since the last fork: the next one waits for the kernel to be done with them (some ms).
+    unsettled: bool,
 }
 
 impl Watcher {
@@ -39,7 +41,7 @@ impl Watcher {
     /// Where `/dev/null` cannot be opened.
     pub fn new() -> Result<Watcher> {
         let null = File::options().read(true).write(true).open("/dev/null").context(|| "/dev/null")?;
-        Ok(Watcher { null: above_standard(null.into())? })
+        Ok(Watcher { null: above_standard(null.into())?, unsettled: false })
     }
 
     /// One start of `program`, with a uprobe at each marked place; `before` runs while the child waits to be released.
@@ -47,7 +49,7 @@ impl Watcher {
     /// # Errors
     /// [`NotTraced::Denied`] where perf events, or uprobes when `marked` is not empty, are not permitted.
     pub fn record(
-        &self,
+        &mut self,
         program: &Program,
         marked: &[Marked],
         locator: &mut Locator,
@@ -57,6 +59,12 @@ impl Watcher {
         let keeper = Keeper::new(timeout_ns)?;
         let (stdout, stderr) = keeper.write_ends();
         let streams = Streams { null: &self.null, stdout, stderr };
+        if std::mem::take(&mut self.unsettled) {
+            // Two that are thrown away wait in its place.
+            for _ in 0..2 {
+                drop(Probed::fork(program, streams).context(|| "cannot start a watched command")?);
+            }
+        }
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
         let mut watch = open(probed.pid(), marked)?;
         before();
@@ -68,6 +76,7 @@ impl Watcher {
         let stamps = probed.stamps();
         let records = watch.read();
         drop(watch);
+        self.unsettled = !marked.is_empty();
         if stamps.errno != 0 {
             let e = Error::from_errno(stamps.errno).context("cannot execute").with_exit(Exit::CommandFailed);
             return Err(e.into());

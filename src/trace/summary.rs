@@ -11,7 +11,7 @@ use crate::trace::gaps::{Cause, Gap};
 use crate::trace::objects::Object;
 use crate::trace::phases::PhaseName;
 use crate::trace::phases::Timeline;
-use crate::trace::probe::summarise;
+use crate::trace::probe::{Phases, summarise};
 
 /// Which back end is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,6 +43,16 @@ impl Means {
     pub fn backend(self) -> &'static str {
         match self {
             Means::PerfUprobes | Means::PerfBreakpoints | Means::Perf => "perf",
+            Means::Ptrace => "ptrace",
+        }
+    }
+
+    /// In a few words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Means::PerfUprobes => "perf events and uprobes",
+            Means::PerfBreakpoints => "perf events and breakpoints",
+            Means::Perf => "perf events",
             Means::Ptrace => "ptrace",
         }
     }
@@ -164,6 +174,17 @@ pub struct Summary {
     pub first_byte_ns: Option<u64>,
     /// Page faults of child processes, median.
     pub child_faults: u64,
+}
+
+/// The phases alone, for pages that show no more.
+pub fn phases(study: &Study) -> Phases {
+    let timelines: Vec<Timeline> = study.starts.iter().map(|s| s.timeline.clone()).collect();
+    Phases {
+        observed_by: study.means.words(),
+        untraced_median_ns: middle(study.untraced_ns.iter().copied()),
+        gaps: gaps(study),
+        ..summarise(&timelines)
+    }
 }
 
 /// Sums a study up.
