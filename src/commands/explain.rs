@@ -76,7 +76,7 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
 
 /// The best back end that works observes a few starts.
 fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
-    let observed = Observer::new(&command.program, &command.path, Choice::Auto, timeout_ns).and_then(|mut o| {
+    let observed = Observer::new(&command.program, &command.path, Choice::Quick, timeout_ns).and_then(|mut o| {
         for _ in 0..PROBE_STARTS {
             o.observe()?;
         }

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Context, Error, Exit, Result};
 use crate::sys::clock::now_ns;
@@ -60,10 +61,7 @@ impl Watcher {
         let (stdout, stderr) = keeper.write_ends();
         let streams = Streams { null: &self.null, stdout, stderr };
         if std::mem::take(&mut self.unsettled) {
-            // Two that are thrown away wait in its place.
-            for _ in 0..2 {
-                drop(Probed::fork(program, streams).context(|| "cannot start a watched command")?);
-            }
+            self.settle(program, streams)?;
         }
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
         let mut watch = open(probed.pid(), marked)?;
@@ -97,6 +95,24 @@ impl Watcher {
         events.sort_by_key(|e| e.at);
         let recording = Recording::new(events, total, clock.held(), status, usage, heard);
         Ok(Recording { lost: records.lost, ..recording })
+    }
+}
+
+impl Watcher {
+    /// The kernel frees what uprobes held in the background; then children that are thrown away warm up what the pause
+    /// let cool, until one is born as fast as on any other day.
+    fn settle(&self, program: &Program, streams: Streams<'_>) -> Result<()> {
+        const FAST_NS: u64 = 400_000;
+        const TRIES: usize = 6;
+        const PAUSE: Duration = Duration::from_millis(10);
+        std::thread::sleep(PAUSE);
+        for _ in 0..TRIES {
+            let thrown = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
+            if thrown.stamps().born.saturating_sub(thrown.t0()) < FAST_NS {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
