@@ -2,10 +2,11 @@
 # make demo     builds it and runs the main job on a real program of this machine
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
-# make verify   closures and look-ups against what the loaders of this machine do, on all its programs
+# make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
+# make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -17,7 +18,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwi
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
 
 all: build
 
@@ -49,9 +50,13 @@ fixtures:
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
 
+verify-model: build
+	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
+
 # Against what the loaders of this machine really do, on all its programs; none of their mains is run.
 verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
+	python3 tests/verify/elf.py --premain $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

@@ -7,7 +7,7 @@ mod support;
 use std::process::Command;
 
 use premain::json::Json;
-use support::{outcome, program, run, scratch, skip, tool};
+use support::{at, outcome, program, run, scratch, skip, tool};
 
 fn parsed(out: &str) -> Json {
     Json::parse(out).unwrap_or_else(|e| panic!("{e}\n{out}"))
@@ -17,10 +17,6 @@ fn doctor() -> Json {
     let (code, out, err) = run(["doctor", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""));
     parsed(&out)
-}
-
-fn at<'a>(j: &'a Json, path: &str) -> &'a Json {
-    path.split('.').fold(j, |j, key| j.get(key).unwrap_or_else(|| panic!("no field {key} of {path}")))
 }
 
 /// A feature by name: whether it works, and the reason.

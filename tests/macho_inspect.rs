@@ -134,6 +134,26 @@ fn errors_name_the_file_and_the_slice() {
     );
 }
 
+#[test]
+fn a_survey_ranks_programs_of_either_machine() {
+    let dir = built().display().to_string();
+    let document = json(&["survey", "--json", "--sort", "relocations", &dir]);
+    let paths = |document: &Json| -> Vec<String> {
+        let all = files(document).iter().map(|f| f.get("path").and_then(Json::as_str).unwrap().to_string());
+        all.map(|path| path.strip_prefix(&format!("{dir}/")).unwrap().to_string()).collect()
+    };
+    let ranked = paths(&document);
+    assert_eq!(ranked.len(), 14, "libraries and bundles are not ranked: {ranked:?}");
+    assert!(ranked[..5].iter().all(|p| p.ends_with("/pages")), "{ranked:?}");
+    let with_libraries = json(&["survey", "--json", "--filter", "kind=any", &dir]);
+    assert_eq!(files(&with_libraries).len(), fixtures().len());
+    // A universal file stands for the slice that is asked for; files without it are passed over.
+    let arm64e = paths(&json(&["survey", "--json", "--arch", "arm64e", &dir]));
+    assert!(arm64e.len() == 3 && arm64e.iter().all(|p| p.starts_with("arm64e")), "{arm64e:?}");
+    let aarch64 = paths(&json(&["survey", "--json", "--arch", "aarch64", &dir]));
+    assert!(aarch64.contains(&"universal/hidden".to_string()) && aarch64.len() == 9, "{aarch64:?}");
+}
+
 /// Every path is the same file.
 struct Everywhere(Arc<Vec<u8>>);
 

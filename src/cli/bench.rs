@@ -38,6 +38,16 @@ static COMMANDS: &[Row<Options>] = &[
         o.setup.push(v.owned()?);
         Ok(())
     }),
+    Row::value(
+        "setup-round",
+        None,
+        "CMD",
+        "run before each round: a fresh directory for it, say",
+        |o: &mut Options, v| {
+            o.setup_round.push(v.owned()?);
+            Ok(())
+        },
+    ),
     Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
         o.prepare.push(v.owned()?);
         Ok(())
@@ -108,6 +118,20 @@ static OUTPUT: &[Row<Options>] = &[
         o.exports.push((Export::Json, v.owned()?.into()));
         Ok(())
     }),
+    Row::value("save-baseline", None, "FILE", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
+        o.save_baseline = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value(
+        "keep-binaries",
+        None,
+        "DIR",
+        "keep copies of the programs for that baseline in DIR",
+        |o: &mut Options, v| {
+            o.keep_binaries = Some(v.owned()?.into());
+            Ok(())
+        },
+    ),
     Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
         o.exports.push((Export::Csv, v.owned()?.into()));
         Ok(())

@@ -7,6 +7,7 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod check;
 mod doctor;
 mod explain;
 mod inspect;
@@ -14,6 +15,7 @@ mod predict;
 mod stat;
 mod survey;
 mod trace;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -41,6 +43,7 @@ pub struct Verb {
 pub static VERBS: &[Verb] = &[
     explain::VERB,
     bench::VERB,
+    check::VERB,
     trace::VERB,
     calibrate::VERB,
     doctor::VERB,
@@ -48,6 +51,7 @@ pub static VERBS: &[Verb] = &[
     survey::VERB,
     predict::VERB,
     stat::VERB,
+    whatif::VERB,
 ];
 
 /// Runs one invocation: `args` without the program's own name.

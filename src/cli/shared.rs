@@ -35,9 +35,13 @@ static COMMON_ROWS: &[Row<Common>] = &[
 pub static COMMANDS: Groups<MeasureOptions> = &[("commands", COMMAND_ROWS)];
 
 /// Flags of every verb that starts programs.
-pub static MEASURE: Groups<MeasureOptions> = &[("measuring", MEASURE_ROWS), ("commands", COMMAND_ROWS)];
+pub static MEASURE: Groups<MeasureOptions> =
+    &[("measuring", ROUND_ROWS), ("measuring", START_ROWS), ("commands", COMMAND_ROWS)];
 
-static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
+/// Those that say how many rounds are made and how they are judged, for verbs whose commands come from a file.
+pub static ROUNDS: Groups<MeasureOptions> = &[("measuring", ROUND_ROWS)];
+
+static ROUND_ROWS: &[Row<MeasureOptions>] = &[
     Row::value("warmup", Some('w'), "N", "rounds thrown away first (default 3)", |o, v| {
         o.warmup = v.whole(0)?;
         Ok(())
@@ -56,24 +60,6 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
     }),
     Row::value("budget", None, "TIME", "time to measure for (default 3s)", |o, v| {
         o.budget_ns = Some(v.duration()?);
-        Ok(())
-    }),
-    Row::value(
-        "ignore-failure",
-        Some('i'),
-        "CODES",
-        "accept failures: all, or these codes (-i=1,2)",
-        |o: &mut MeasureOptions, v| {
-            o.accepted = match v.0 {
-                None => Accepted::Any,
-                Some(_) => Accepted::parse(v.text()?)?,
-            };
-            Ok(())
-        },
-    )
-    .optional(),
-    Row::choice("spawn", &["fork", "vfork"], "METHOD", "fork (default) or vfork (CLONE_VM|CLONE_VFORK)", |o, v| {
-        o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
         Ok(())
     }),
     Row::value("timeout", None, "TIME", "kill a start after this long (default 30s, 0: never)", |o, v| {
@@ -97,6 +83,27 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
     }),
     Row::value("delta", None, "SHARE", "smallest difference to call (default: by the noise)", |o, v| {
         o.delta = Some(v.share()?);
+        Ok(())
+    }),
+];
+
+static START_ROWS: &[Row<MeasureOptions>] = &[
+    Row::value(
+        "ignore-failure",
+        Some('i'),
+        "CODES",
+        "accept failures: all, or these codes (-i=1,2)",
+        |o: &mut MeasureOptions, v| {
+            o.accepted = match v.0 {
+                None => Accepted::Any,
+                Some(_) => Accepted::parse(v.text()?)?,
+            };
+            Ok(())
+        },
+    )
+    .optional(),
+    Row::choice("spawn", &["fork", "vfork"], "METHOD", "fork (default) or vfork (CLONE_VM|CLONE_VFORK)", |o, v| {
+        o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
         Ok(())
     }),
     Row::value("expect-exit", None, "N", "every start must end with exit code N", |o, v| {
@@ -132,6 +139,10 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
     }),
     Row::switch("eof", None, "stamp stdout's end too (adds some 10 µs a start)", |o: &mut MeasureOptions, _| {
         o.stamp_eof = true;
+        Ok(())
+    }),
+    Row::switch("keep", None, "leave running what the commands left behind", |o: &mut MeasureOptions, _| {
+        o.keep = true;
         Ok(())
     }),
     Row::value("cpu", None, "N", "run the commands on processor N", |o, v| {

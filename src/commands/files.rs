@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::facts::LinkFacts;
-use crate::loader::binary::File;
+use crate::loader::binary::{Binary, File};
 use crate::loader::files::{Bytes, Errno, FileId, Files, Opened};
 use crate::loader::host::Host;
 use crate::loader::root::Rooted;
@@ -111,7 +111,7 @@ fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Opt
         (vec![script::link_facts(path, data)?], None)
     } else if data.starts_with(b"\x7fELF") {
         let file = Arc::new(file);
-        let facts = file.binary(path).map_err(Error::new)?.facts.clone();
+        let facts = file.binary(path).and_then(Binary::facts).map_err(Error::new)?.clone();
         (vec![facts], Some(file))
     } else if macho::is_macho(data) {
         (macho::link_facts(path, data, arch)?, None)
@@ -123,13 +123,14 @@ fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Opt
     Ok(Some(read))
 }
 
-/// Facts of one host file without its closure.
+/// Facts of one host file without its closure: of a universal one, the slice that this host would start.
 ///
 /// # Errors
 /// As [`read`].
 pub fn facts(path: &Path) -> Result<LinkFacts> {
     let mut all = read(&View::Host, path, None)?.facts;
-    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(0)) }
+    let ours = all.iter().position(|f| macho::is_for(f, std::env::consts::ARCH)).unwrap_or(0);
+    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(ours)) }
 }
 
 type Held = (FileId, Bytes, Option<Arc<FileBytes>>);

@@ -75,6 +75,7 @@ impl ReadOptions {
             bind_now: env("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
             cwd,
             cpu: loader::cpu::Cpu::host(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
             ..loader::Options::default()
         }
     }

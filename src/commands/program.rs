@@ -53,5 +53,8 @@ pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>)
         cpu: loader::cpu::Cpu::host(),
         ..loader::Options::default()
     };
-    loader::closure(program, &options, &Host)
+    loader::closure(program, &options, &Host).or_else(|e| match files::facts(program) {
+        Ok(facts) if facts.macho.is_some() => Ok(loader::dyld::closure(program, &facts, &options.cwd, &Host)),
+        _ => Err(e),
+    })
 }

@@ -9,10 +9,12 @@ use super::inspect::ReadOptions;
 use super::parallel::ordered;
 use super::walk::{Met, Walk};
 use crate::error::{Context, Error, Exit, Result};
+use crate::facts::LinkFacts;
 use crate::json::Json;
 use crate::loader::memo::Memo;
 use crate::loader::root::real_path;
 use crate::loader::{self, Closure};
+use crate::macho;
 use crate::output::Output;
 use crate::report::survey_json;
 use crate::report::survey_text::{self, Outcome};
@@ -98,18 +100,28 @@ fn survey_file(path: &Path, view: &View, search: &loader::Options, memo: &Memo, 
         None => path.to_path_buf(),
         Some(root) => path.strip_prefix(root).map_or_else(|_| path.to_path_buf(), |p| Path::new("/").join(p)),
     };
-    let read = match files::read_program(view, &inside, options.read.arch.as_deref()) {
+    let read = match files::read_program(view, &inside, None) {
         Ok(Some(read)) => read,
         Ok(None) => return Found::Nothing,
         Err(e) => return Found::Bad(inside, e.to_string()),
     };
-    let closure: Option<Closure> = match &read.elf {
-        Some(elf) if !options.read.no_closure => loader::closure_of(&inside, elf.clone(), search, view, memo).ok(),
-        _ => None,
+    let Some(facts) = one_image(&read.facts, options.read.arch.as_deref()) else { return Found::Nothing };
+    let closure: Option<Closure> = match (&read.elf, &facts.macho) {
+        _ if options.read.no_closure => None,
+        (Some(elf), _) => loader::closure_of(&inside, elf.clone(), search, view, memo).ok(),
+        (None, Some(_)) => Some(loader::dyld::closure(&inside, facts, &search.cwd, view)),
+        (None, None) => None,
     };
-    match read.facts.first() {
-        Some(facts) => Found::Line(survey_json::line(facts, closure.as_ref())),
-        None => Found::Nothing,
+    Found::Line(survey_json::line(facts, closure.as_ref()))
+}
+
+/// The image that stands for a file: of a universal one the first slice that can be read, or with `--arch` the one for
+/// that machine; a Mach-O file without such a slice is passed over.
+fn one_image<'f>(all: &'f [LinkFacts], arch: Option<&str>) -> Option<&'f LinkFacts> {
+    let first = all.first()?;
+    match arch {
+        Some(arch) if first.macho.is_some() => all.iter().find(|f| macho::is_for(f, arch)),
+        _ => all.iter().find(|f| f.bits != 0).or(Some(first)),
     }
 }
 

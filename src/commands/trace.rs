@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::bench::write_file;
 use super::common::Common;
 use super::measuring::{MeasureOptions, split_line};
 use super::program;
+use super::saving::write_file;
 use crate::error::{Error, Exit, Result};
 use crate::measure::command::Command;
 use crate::output::Output;

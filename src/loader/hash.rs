@@ -9,9 +9,25 @@ use object::elf;
 use super::symbols::{Part, Symbols};
 use crate::elf::image::Image;
 
+/// Longest name that is read: real ones stay far below, and a file without NULs would be read to its end for each.
+const LONGEST_NAME: usize = 1 << 20;
+
 /// GNU hash: times 33, starting at 5381.
 pub fn gnu(name: &[u8]) -> u32 {
     name.iter().fold(5381u32, |h, b| h.wrapping_mul(33).wrapping_add(u32::from(*b)))
+}
+
+/// The same of the C string at the start of `bytes`, with its length; of nothing where no NUL ends it in time.
+pub(super) fn gnu_until_nul(bytes: &[u8]) -> (u32, u32) {
+    let (mut hash, mut len) = (5381u32, 0u32);
+    for byte in bytes.iter().take(LONGEST_NAME) {
+        if *byte == 0 {
+            return (hash, len);
+        }
+        hash = hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
+        len = len.saturating_add(1);
+    }
+    (5381, 0)
 }
 
 /// The System V ABI's hash, 28 bits.

@@ -122,6 +122,8 @@ fn is_symbol(text: &[u8]) -> bool {
 
 /// `ld.so (… ) stable release version 2.36.`
 fn glibc_version(text: &[u8]) -> Option<(u32, u32)> {
+    // Of all the strings these two alone can hold it.
+    let text = Some(text).filter(|t| t.starts_with(b"ld.so (") || t.starts_with(b"GNU C Library"))?;
     let text = std::str::from_utf8(text).ok()?;
     let (_, version) = text.split_once(" release version ")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());

@@ -9,12 +9,14 @@
 //! | `files`, `root`, `memo` | opening, another root, what is shared between programs |
 //! | `identity`, `cpu`, `tokens`, `cache` | the loader's own file, hwcaps, `$ORIGIN`, `ld.so.cache` |
 //! | `binary`, `symbols`, `versions`, `hash` | one object: what it needs, what it looks up, where others look |
-//! | `search`, `glibc`, `musl` | the search of each loader |
+//! | `search`, `glibc`, `places`, `musl` | the search of each loader |
 //! | `dyld`, `rpath` | the closure of a Mach-O program |
-//! | `lookup`, `own`, `work` | where look-ups end, what the loader looks up for itself, the sums |
+//! | `lookup`, `own`, `work`, `version_check` | where look-ups end, what the loader looks up for itself, the sums, versions |
+//! | `ahead` | reading of large objects by several threads |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+mod ahead;
 pub mod binary;
 pub mod cache;
 pub mod cpu;
@@ -28,6 +30,7 @@ pub mod lookup;
 pub mod memo;
 mod musl;
 pub mod own;
+mod places;
 pub mod root;
 pub mod rpath;
 pub mod search;
@@ -294,11 +297,9 @@ fn interpreter_of(binary: &Binary) -> Option<Vec<u8>> {
     if let Some(interpreter) = &binary.interp {
         return Some(interpreter.clone());
     }
-    if binary.facts.kind != Kind::Shared || binary.needs.is_empty() {
-        return None;
-    }
+    let facts = binary.facts().ok().filter(|f| f.kind == Kind::Shared && !binary.needs.is_empty())?;
     let is_musl = binary.needs.iter().any(|n| n.name.starts_with(b"libc.musl-") || n.name == b"libc.so");
-    let arch = binary.facts.arch.as_str();
+    let arch = facts.arch.as_str();
     let path = match (is_musl, arch) {
         (true, "x86-64") => "/lib/ld-musl-x86_64.so.1".to_string(),
         (true, other) => format!("/lib/ld-musl-{other}.so.1"),
@@ -319,7 +320,7 @@ fn interpreter_of(binary: &Binary) -> Option<Vec<u8>> {
 
 /// An object as it stands, before look-ups are counted.
 fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> Object {
-    let facts = &binary.facts;
+    let facts = binary.facts().ok();
     Object {
         path: path.to_path_buf(),
         name,
@@ -327,15 +328,15 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
         needed_by: None,
         needs: Vec::new(),
         in_scope: true,
-        relocations: facts.relocations,
+        relocations: facts.map(|f| f.relocations).unwrap_or_default(),
         relative_tagged: binary.relcount.saturating_add(binary.relacount),
         lookups: Some(0),
         lookups_cached: Some(0),
         probes: Some(0),
         lazy_slots: Some(0),
-        pages_written: facts.pages_written,
-        relro_bytes: facts.relro.bytes,
-        init_functions: facts.init.total(),
+        pages_written: facts.map_or(0, |f| f.pages_written),
+        relro_bytes: facts.map_or(0, |f| f.relro.bytes),
+        init_functions: facts.map_or(0, |f| f.init.total()),
     }
 }
 
@@ -365,6 +366,7 @@ fn without_interpreter(program: &Path, binary: &Binary, interpreter: &Path, e: E
 
 /// Puts the search's objects into load order, with their work.
 fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &Options) -> Closure {
+    ahead::read(&search, identity, options);
     let lookups = if options.without_lookups { None } else { work::count(&search, identity, options) };
     let mut order: Vec<usize> = search.scope.clone();
     order.extend(search.interpreter.filter(|i| !search.scope.contains(i)));

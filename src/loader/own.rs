@@ -19,6 +19,7 @@ use super::hash::{Hashed, gnu};
 use super::identity::Identity;
 use super::lookup::{Space, Walk, Wanted};
 use super::symbols::{Symbols, TypeClass};
+use crate::elf::image::Image;
 
 /// Look-ups that no relocation of the closure asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +102,8 @@ fn early_init(process: &Process<'_>) -> OwnTerm {
     if !process.identity.has_early_init || process.bind_now || libc.bind_now {
         return term;
     }
-    let calls = libc.requests(process.got_apart).plt.list.iter().filter(|r| libc.name_of(r) == b"__tunable_get_val");
+    let plt = libc.requests(process.got_apart).plt(libc, true);
+    let calls = plt.list.iter().filter(|r| libc.name_of(r) == b"__tunable_get_val");
     for request in calls {
         let name = Hashed::new(libc.name_of(request), request.gnu);
         let wanted = Wanted { name, version: libc.version_of(request), class: TypeClass::Plt };
@@ -129,12 +131,21 @@ pub(super) struct VdsoStrings {
 }
 
 impl VdsoStrings {
-    /// Reads a whole libc of 2 MB: asked for once, and for one that has such IFUNCs alone.
-    pub(super) fn of(data: &[u8]) -> VdsoStrings {
+    /// Reads libc's constants, which stand apart from its code or, in older files, with it.
+    pub(super) fn of(libc: &Image<'_>) -> VdsoStrings {
         let mut found = VdsoStrings::default();
-        for text in data.split(|b| *b == 0).filter(|t| t.starts_with(b"__vdso_") || t.starts_with(b"__kernel_")) {
-            found.time |= text.ends_with(b"_time");
-            found.gettimeofday |= text.ends_with(b"_gettimeofday");
+        for executable in [false, true] {
+            let constants = libc.loads().iter().filter(|s| !s.is_writable() && s.is_executable() == executable);
+            for segment in constants.filter_map(|s| libc.file_range(s.offset, s.filesz)) {
+                for text in segment.split(|b| *b == 0) {
+                    let is_name = text.starts_with(b"__vdso_") || text.starts_with(b"__kernel_");
+                    found.time |= is_name && text.ends_with(b"_time");
+                    found.gettimeofday |= is_name && text.ends_with(b"_gettimeofday");
+                }
+            }
+            if found.time || found.gettimeofday {
+                break;
+            }
         }
         found
     }
@@ -144,7 +155,8 @@ impl VdsoStrings {
 pub(super) fn musl(process: &Process<'_>) -> Vec<OwnTerm> {
     let Some(itself) = process.symbols(process.loader) else { return Vec::new() };
     let set = itself.requests(process.got_apart);
-    let alone = set.plt.list.iter().chain(&set.eager.list).fold(0u64, |n, r| n.saturating_add(u64::from(r.uses)));
+    let alone =
+        set.plt(itself, true).list.iter().chain(&set.eager.list).fold(0u64, |n, r| n.saturating_add(u64::from(r.uses)));
     let alone = alone.saturating_add(2);
     let mut last = OwnTerm { name: "malloc and aligned_alloc", lookups: 0, probes: 0 };
     for name in [&b"malloc"[..], b"aligned_alloc"] {

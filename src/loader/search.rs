@@ -32,6 +32,8 @@ pub struct Options {
     pub costly: usize,
     /// List where each symbol is bound.
     pub bindings: bool,
+    /// Threads that may read large objects at once; 0 and 1 are none beside the caller's.
+    pub threads: usize,
 }
 
 /// How an object came to be loaded.

@@ -17,7 +17,7 @@ use super::files::Bytes;
 use super::hash::Tables as HashTables;
 use super::own::VdsoStrings;
 use super::versions::{Version, Versions};
-use crate::elf::image::{Image, until_nul};
+use crate::elf::image::Image;
 use crate::elf::machine::{Class, Classes};
 use crate::elf::relocation::{Relocation, Tables};
 use crate::facts::Endian;
@@ -67,14 +67,23 @@ pub struct Requests {
 }
 
 /// All look-ups of one object's relocations.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct RequestSet {
     /// Made for DT_REL and DT_RELA, always at start.
     pub eager: Requests,
-    /// Made for DT_JMPREL where all binding happens at start.
-    pub plt: Requests,
-    /// Made for DT_JMPREL where its slots are bound lazily: TLS descriptors are not.
-    pub plt_lazy: Requests,
+    got_apart: bool,
+    /// What the one-entry cache holds after those.
+    last: Option<(u32, TypeClass)>,
+    plt: OnceLock<Requests>,
+    plt_lazy: OnceLock<Requests>,
+}
+
+impl RequestSet {
+    /// Made for DT_JMPREL: all of it where binding happens at start, else the TLS descriptors alone.
+    pub fn plt(&self, symbols: &Symbols, now: bool) -> &Requests {
+        let slot = if now { &self.plt } else { &self.plt_lazy };
+        slot.get_or_init(|| symbols.list_plt(self, now))
+    }
 }
 
 /// A definition or reference in the symbol table.
@@ -206,7 +215,7 @@ impl Symbols {
 
     /// Which vDSO functions it names.
     pub(super) fn vdso_strings(&self) -> &VdsoStrings {
-        self.vdso_strings.get_or_init(|| VdsoStrings::of(self.data()))
+        self.vdso_strings.get_or_init(|| Image::parse(self.data()).map(|i| VdsoStrings::of(&i)).unwrap_or_default())
     }
 
     /// The symbol of an index.
@@ -274,27 +283,30 @@ impl Symbols {
         let [together, apart] = &self.requests;
         let slot = if got_apart { apart } else { together };
         slot.get_or_init(|| match Image::parse(self.data()) {
-            Ok(image) => self.list_requests(&image, got_apart),
+            Ok(image) => self.list_eager(&image, got_apart),
             Err(_) => RequestSet::default(),
         })
     }
 
-    fn list_requests(&self, image: &Image<'_>, got_apart: bool) -> RequestSet {
+    fn list_eager(&self, image: &Image<'_>, got_apart: bool) -> RequestSet {
         let classes = Classes::of(image);
         let tables = Tables::of(image);
-        let skip = |tag| usize::try_from(image.dynamic_value(tag).unwrap_or(0)).unwrap_or(usize::MAX);
-        let rel = tables.rel.records().skip(skip(elf::DT_RELCOUNT));
-        let rela = tables.rela.records().skip(skip(elf::DT_RELACOUNT));
+        // What the tags count is taken for relative without a look.
+        let rel = tables.rel.records_after(image.dynamic_value(elf::DT_RELCOUNT).unwrap_or(0));
+        let rela = tables.rela.records_after(image.dynamic_value(elf::DT_RELACOUNT).unwrap_or(0));
         let mut lister = Lister { symbols: self, classes: &classes, got_apart, last: None, out: Requests::default() };
         rel.chain(rela).for_each(|r| lister.add(r));
-        let eager = std::mem::take(&mut lister.out);
-        let last = lister.last;
-        tables.plt.records().for_each(|r| lister.add(r));
-        let plt = std::mem::take(&mut lister.out);
-        lister.last = last;
-        let is_tls = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::Tls;
-        tables.plt.records().filter(is_tls).for_each(|r| lister.add(r));
-        RequestSet { eager, plt, plt_lazy: lister.out }
+        RequestSet { eager: lister.out, got_apart, last: lister.last, ..RequestSet::default() }
+    }
+
+    fn list_plt(&self, set: &RequestSet, now: bool) -> Requests {
+        let Ok(image) = Image::parse(self.data()) else { return Requests::default() };
+        let classes = Classes::of(&image);
+        let is_bound = |r: &Relocation| now || classes.class(r.kind, r.symbol) == Class::Tls;
+        let out = Requests::default();
+        let mut lister = Lister { symbols: self, classes: &classes, got_apart: set.got_apart, last: set.last, out };
+        Tables::of(&image).plt.records().filter(is_bound).for_each(|r| lister.add(r));
+        lister.out
     }
 }
 
@@ -333,12 +345,12 @@ impl Lister<'_> {
         }
         self.last = Some((record.symbol, class));
         let strings = self.symbols.part(self.symbols.strings);
-        let name = usize::try_from(symbol.name).ok().and_then(|at| strings.get(at..)).and_then(until_nul);
-        let name = name.unwrap_or(&[]);
+        let name = usize::try_from(symbol.name).ok().and_then(|at| strings.get(at..)).unwrap_or(&[]);
+        let (gnu, len) = super::hash::gnu_until_nul(name);
         self.out.list.push(Request {
             symbol: record.symbol,
-            name: (symbol.name, u32::try_from(name.len()).unwrap_or(u32::MAX)),
-            gnu: super::hash::gnu(name),
+            name: (symbol.name, len),
+            gnu,
             version: self.symbols.versym(record.symbol).unwrap_or(0) & 0x7fff,
             class,
             weak: symbol.binding() == elf::STB_WEAK.0,

@@ -50,7 +50,7 @@ fn relr_without_version(index: usize, asker: &Binary, identity: &Identity) -> Op
     let versions = &asker.symbols().versions;
     let libc = asker.needs.iter().find(|n| n.name.starts_with(b"libc.so."))?;
     let has_reference = versions.needed.iter().any(|n| n.name == RELR);
-    if asker.facts.relocations.relr == 0 || versions.needed.is_empty() || has_reference || identity.version < (2, 36) {
+    if !asker.has_relr || versions.needed.is_empty() || has_reference || identity.version < (2, 36) {
         return None;
     }
     let why = "DT_RELR without GLIBC_ABI_DT_RELR dependency".to_string();

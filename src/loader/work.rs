@@ -109,7 +109,7 @@ impl<'a> Counter<'a> {
         let now = self.is_musl || is_loader || symbols.bind_now || self.options.bind_now;
         let requests = symbols.requests(self.got_apart);
         let eager = &requests.eager;
-        let plt = if now { &requests.plt } else { &requests.plt_lazy };
+        let plt = requests.plt(symbols, now);
         let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0 && !self.is_musl);
         let first = first.map(|_| index);
         let mut counted = Counted::default();
@@ -193,7 +193,7 @@ impl<'a> Counter<'a> {
         for Reverse((_, index, symbol)) in kept {
             let Some(symbols) = self.symbols(index) else { continue };
             let set = symbols.requests(self.got_apart);
-            let mut requests = set.eager.list.iter().chain(&set.plt.list);
+            let mut requests = set.eager.list.iter().chain(&set.plt(symbols, true).list);
             let Some(request) = requests.find(|r| r.symbol == symbol) else { continue };
             let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0);
             let walk = self.walk(symbols, request, first.map(|_| index));

@@ -1,7 +1,12 @@
 //! What people read: records as text, tables and plots, and as JSON.
 
+pub mod accounting;
+pub mod baseline_json;
 pub mod bench_json;
 pub mod bench_text;
+pub mod check_json;
+pub mod check_text;
+pub mod ci;
 pub mod closure_json;
 pub mod closure_text;
 pub mod columns_json;
@@ -28,4 +33,5 @@ pub mod survey_json;
 pub mod survey_text;
 pub mod table;
 pub mod trace;
+pub mod tracking;
 pub mod width;

@@ -53,6 +53,7 @@ fn start(command: &Command, method: Method, stdout: Stdout) -> Result<(), String
         Ok(raw) if raw.status.is_success() => Ok(()),
         Ok(raw) => Err(raw.status.to_string()),
         Err(StartFailure::Exec(errno)) => Err(format!("cannot execute: {}", crate::error::Error::from_errno(errno))),
+        Err(StartFailure::Setup(what, errno)) => Err(format!("{what}: {}", crate::error::Error::from_errno(errno))),
         Err(StartFailure::System(e)) => Err(e.to_string()),
         Err(StartFailure::Interrupted) => Err("interrupted".to_string()),
     }

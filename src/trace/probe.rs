@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use crate::sys::process::Program;
 use crate::sys::wait::WaitStatus;
 use crate::trace::event::What;
-use crate::trace::gaps::Gap;
 use crate::trace::locate::Locator;
 use crate::trace::phases::{PhaseName, Timeline, timeline};
 use crate::trace::recording::{NotTraced, Recording};
 use crate::trace::stops::{Tracer, Watch};
-use crate::trace::summary::Means;
 
 /// One phase over several starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,12 +36,6 @@ pub struct Phases {
     pub total_median_ns: u64,
     /// Starts observed.
     pub starts: usize,
-    /// By what, in words.
-    pub observed_by: &'static str,
-    /// Median of untraced starts that were made beside them.
-    pub untraced_median_ns: Option<u64>,
-    /// The longest stretches of a typical start, with their causes.
-    pub gaps: Vec<Gap>,
 }
 
 /// Observes `starts` starts of a command (after one that is thrown away) and gives its phases.
@@ -85,15 +77,7 @@ pub fn summarise(timelines: &[Timeline]) -> Phases {
         begun = end;
     }
     let totals = timelines.iter().map(|t| t.total_ns).collect();
-    Phases {
-        phases,
-        total_ns: begun,
-        total_median_ns: median(totals),
-        starts: timelines.len(),
-        observed_by: Means::Ptrace.words(),
-        untraced_median_ns: None,
-        gaps: Vec::new(),
-    }
+    Phases { phases, total_ns: begun, total_median_ns: median(totals), starts: timelines.len() }
 }
 
 /// The middle value; of an even number the mean of the middle two; 0 of nothing.

@@ -11,7 +11,7 @@ use crate::trace::gaps::{Cause, Gap, least_ns};
 use crate::trace::objects::Object;
 use crate::trace::phases::PhaseName;
 use crate::trace::phases::Timeline;
-use crate::trace::probe::{Phases, summarise};
+use crate::trace::probe::summarise;
 
 /// Which back end is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -177,17 +177,6 @@ pub struct Summary {
     pub first_byte_ns: Option<u64>,
     /// Page faults of child processes, median.
     pub child_faults: u64,
-}
-
-/// The phases alone, for pages that show no more.
-pub fn phases(study: &Study) -> Phases {
-    let timelines: Vec<Timeline> = study.starts.iter().map(|s| s.timeline.clone()).collect();
-    Phases {
-        observed_by: study.means.words(),
-        untraced_median_ns: middle(study.untraced_ns.iter().copied()),
-        gaps: gaps(study),
-        ..summarise(&timelines)
-    }
 }
 
 /// Sums a study up.

@@ -8,7 +8,7 @@ use crate::report::bench_json::argv;
 use crate::trace::analysis::{Faults, ListedCall, Syscalls};
 use crate::trace::gaps::{Cause, Gap};
 use crate::trace::phases::{ImageSpan, Timeline};
-use crate::trace::summary::{ObjectRow, PhaseDifference, PhaseRow};
+use crate::trace::summary::{ObjectRow, PhaseDifference, PhaseRow, Summary};
 
 /// The whole document. `with_list` adds every system call.
 pub fn document(r: &TraceReport, with_list: bool) -> Json {
@@ -43,7 +43,7 @@ fn command(c: &TracedCommand, with_list: bool) -> Json {
         ("untraced_total_ns", s.untraced_median_ns.into()),
         ("distortion", c.distortion().map(Json::Float).into()),
         ("lost_records", study.lost.into()),
-        ("phases", Json::array(s.phases.iter().map(phase))),
+        ("phases", phases(s)),
         ("images", images(study.typical.as_ref().map(|t| &t.start.timeline))),
         ("objects", Json::array(s.objects.iter().map(|o| object(c, o)))),
         ("gaps", Json::array(s.gaps.iter().map(|g| gap(c, g)))),
@@ -76,6 +76,11 @@ fn faults(f: &Faults) -> Json {
         ("total", f.total().into()),
         ("major", f.major.into()),
     ])
+}
+
+/// `phases[]` of a command.
+pub fn phases(s: &Summary) -> Json {
+    Json::array(s.phases.iter().map(phase))
 }
 
 fn phase(p: &PhaseRow) -> Json {

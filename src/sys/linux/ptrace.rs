@@ -8,12 +8,12 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use crate::sys::child::{ChildPlan, ChildReport, child_main};
 use crate::sys::clock::now_ns;
 use crate::sys::linux::arch::{self, Registers};
 use crate::sys::process::{Program, Stdin};
 use crate::sys::ret::errno;
 use crate::sys::shared::SharedMemory;
-use crate::sys::start::{ChildPlan, ChildReport, child_main};
 use crate::sys::wait::{Usage, WaitStatus};
 
 /// Not in every libc: asm-generic/ptrace-abi and linux/ptrace.h.
