@@ -2,7 +2,7 @@
 # make demo     builds it and runs the main job on a real program of this machine
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
-# make verify   closures and look-ups against what the loaders of this machine do, on all its programs
+# make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
@@ -56,6 +56,7 @@ verify-model: build
 # Against what the loaders of this machine really do, on all its programs; none of their mains is run.
 verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
+	python3 tests/verify/elf.py --premain $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

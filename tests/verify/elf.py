@@ -17,13 +17,16 @@ Ends with 1 where anything differs, and lists it. A check whose tools are missin
 
 import argparse
 import collections
+import glob
 import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 failures = 0
 
@@ -291,12 +294,65 @@ def check_stripped(premain, files):
     report("the same without section headers", checked, bad)
 
 
+def seconds(command):
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return time.perf_counter() - start
+
+
+def at_least(name, ours, theirs, factor, rounds=9):
+    """Medians of interleaved rounds: `theirs` must take `factor` times as long as `ours`."""
+    global failures
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    mine, other = (statistics.median(side) for side in zip(*pairs))
+    ok = other >= factor * mine
+    failures += not ok
+    print(f"{'ok' if ok else 'NOT OK'}: {name}: {1e3 * mine:.1f} ms against {1e3 * other:.1f} ms, "
+          f"{other / mine:.1f} times (wanted {factor})", flush=True)
+
+
+MILLION = """
+.data
+.balign 8
+t: .rept 1000000
+.quad t
+.endr
+.text
+.globl _start
+_start: ret
+"""
+
+
+def check_speed(premain, _files):
+    if not need("eu-readelf", "gcc", "ldd"):
+        return
+    with tempfile.TemporaryDirectory() as d:
+        source, program = os.path.join(d, "million.s"), os.path.join(d, "million")
+        with open(source, "w") as f:
+            f.write(MILLION)
+        subprocess.run(["gcc", "-nostdlib", "-pie", source, "-o", program], check=True)
+        facts = lambda path: [premain, "inspect", "--json", "--no-closure", path]
+        at_least("a million relocations against eu-readelf -r", facts(program), ["eu-readelf", "-r", program], 20)
+        libraries = glob.glob("/usr/lib/*/libLLVM*.so*") + glob.glob("/usr/lib/llvm-*/lib/libLLVM*.so*")
+        libraries = sorted({os.path.realpath(p) for p in libraries}, key=os.path.getsize)
+        if libraries:
+            name = os.path.basename(libraries[-1])
+            at_least(f"{name} against eu-readelf -r", facts(libraries[-1]), ["eu-readelf", "-r", libraries[-1]], 10)
+    clang = shutil.which(newest("clang"))
+    if clang:
+        at_least("closure and look-ups of clang against ldd", [premain, "inspect", "--json", clang], ["ldd", clang], 0.5)
+    survey = [premain, "survey", "/usr/bin", "--jsonl"]
+    programs = len(output(*survey).splitlines())
+    at_least(f"survey of {programs} programs against a second a thousand", survey, ["sleep", f"{programs / 1000:.3f}"], 1)
+
+
 CHECKS = {
     "types": check_types,
     "header": check_header,
     "machines": check_machines,
     "packed": check_packed,
     "stripped": check_stripped,
+    "speed": check_speed,
 }
 
 
