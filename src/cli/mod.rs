@@ -15,6 +15,7 @@ mod predict;
 mod stat;
 mod suite;
 mod survey;
+mod sweep;
 mod trace;
 mod whatif;
 
@@ -46,6 +47,7 @@ pub static VERBS: &[Verb] = &[
     bench::VERB,
     check::VERB,
     suite::VERB,
+    sweep::VERB,
     trace::VERB,
     calibrate::VERB,
     doctor::VERB,

@@ -11,3 +11,4 @@ pub mod probes;
 pub mod results;
 pub mod stored;
 pub mod suite;
+pub mod sweep;
