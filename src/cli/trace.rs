@@ -58,6 +58,10 @@ static ROWS: &[Row<Options>] = &[
         o.export_trace = Some(v.owned()?.into());
         Ok(())
     }),
+    Row::value("export-events", None, "FILE", "write the typical start's events, one a line", |o, v| {
+        o.export_events = Some(v.owned()?.into());
+        Ok(())
+    }),
     Row::value("export-svg", None, "FILE", "write the phases as a picture", |o, v| {
         o.export_svg = Some(v.owned()?.into());
         Ok(())

@@ -117,7 +117,7 @@ fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>)
 fn observe(options: &Options, command: &Command, closure: &Had<Closure>) -> Had<TracedCommand> {
     let seen = || -> Result<Study> {
         let limit = options.measure.timeout_ns;
-        let mut observer = Observer::new(&command.program, &command.path, Choice::Auto, limit)?;
+        let mut observer = Observer::new(&command.program, &command.path, Choice::Quick, limit)?;
         for _ in 0..PROBE_STARTS {
             observer.observe()?;
         }

@@ -30,6 +30,8 @@ pub struct Options {
     pub detail: Detail,
     /// Where the trace-event file goes.
     pub export_trace: Option<PathBuf>,
+    /// Where the events of the (first command's) typical start go.
+    pub export_events: Option<PathBuf>,
     /// Where the picture goes.
     pub export_svg: Option<PathBuf>,
     /// The program and its arguments.
@@ -66,6 +68,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     if let Some(path) = &options.export_trace {
         write_file(path, &chrome::document(&report).to_string(), output)?;
     }
+    if let (Some(path), Some(c)) = (&options.export_events, report.commands.first()) {
+        write_file(path, &events_text(c), output)?;
+    }
     if let Some(path) = &options.export_svg {
         write_file(path, &svg::document(&report), output)?;
     }
@@ -82,6 +87,18 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         }
         None => Ok(Exit::Done),
     }
+}
+
+/// The stream as `trace::event::parse_stream` reads it, with what is not in it as a comment.
+fn events_text(c: &TracedCommand) -> String {
+    let Some(typical) = &c.study.typical else { return String::new() };
+    let total = typical.start.timeline.total_ns;
+    let mut t = format!("# {}\n# {} by {}, total {total} ns\n", c.name, c.study.status, c.study.means.words());
+    for event in &typical.events {
+        t.push_str(&event.to_line());
+        t.push('\n');
+    }
+    t
 }
 
 /// Rounds of one start of each command, in turn forwards and backwards.

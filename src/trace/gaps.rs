@@ -62,7 +62,7 @@ pub struct Gap {
 }
 
 /// A stretch shorter than this share of the start is not worth a line.
-const LEAST_SHARE: u64 = 100;
+const LEAST_SHARE: u64 = 50;
 /// Lines at most.
 const MOST: usize = 12;
 
@@ -78,11 +78,16 @@ pub fn gaps(events: &[Event], timeline: &Timeline, objects: &[Object]) -> Vec<Ga
         found.push(Gap { from: None, ns: object.constructing_ns, phase: PhaseName::Construct, cause });
     }
     found.extend(raw(events, timeline));
-    let least = (timeline.total_ns / LEAST_SHARE).max(1);
+    let least = least_ns(timeline.total_ns);
     found.retain(|g| g.ns >= least);
     found.sort_by_key(|g| std::cmp::Reverse(g.ns));
     found.truncate(MOST);
     found
+}
+
+/// The shortest stretch that is told of, for a start of this length.
+pub(super) fn least_ns(total_ns: u64) -> u64 {
+    (total_ns / LEAST_SHARE).max(1)
 }
 
 /// Stretches between two events of the first thread, outside of the phases that are summed by object.

@@ -3,7 +3,7 @@
 //! A start is cut at boundaries that only move forward, so phases cannot overlap and sum to the total by
 //! construction. A boundary that was not seen leaves its phase out; its time goes to the phase before.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::trace::event::{Event, Mark, What};
 
@@ -209,9 +209,28 @@ fn image(events: &[&Event], pid: i32) -> ImageSpan {
         _ => None,
     });
     if image.interp.is_some() {
+        if image.entry.is_none() {
+            image.entry = entry_by_faults(events, image.path.as_deref());
+        }
         loader(events, &mut image);
     }
     image
+}
+
+/// Where nothing marks the entry point: the first page fault by an instruction of the program's own file. Its first
+/// page of code is not there before it runs (unless the loader called a resolver or pre-initialiser in it).
+fn entry_by_faults(events: &[&Event], program: Option<&Path>) -> Option<u64> {
+    let code: Vec<(u64, u64)> = events
+        .iter()
+        .filter_map(|e| match &e.what {
+            What::Map(m) if m.prot.exec && m.path.as_deref() == program && program.is_some() => {
+                Some((m.addr, m.addr.saturating_add(m.len)))
+            }
+            _ => None,
+        })
+        .collect();
+    let own = |ip: u64| code.iter().any(|(from, to)| (*from..*to).contains(&ip));
+    events.iter().find(|e| matches!(e.what, What::Fault { ip, .. } if own(ip))).map(|e| e.at)
 }
 
 /// Exit is called by any thread, or a signal ends the first one.
@@ -238,6 +257,12 @@ fn loader(events: &[&Event], image: &mut ImageSpan) {
         [one] if image.entry.is_some() => (None, Some(one)),
         [one] => (Some(one), None),
         [added, consistent, ..] => (Some(added), Some(consistent)),
+    };
+    // Where nothing marks it: the loader protects what it has relocated, the last object at the end.
+    let protected = |e: &&&Event| matches!(e.what, What::Protect(_)) && e.at <= end;
+    let relocated = match relocated {
+        None if image.entry.is_some() => events.iter().rfind(protected).map(|e| e.at),
+        marked => marked,
     };
     let until = relocated.unwrap_or(end);
     let objects: Vec<u64> = events
@@ -267,8 +292,11 @@ fn cuts_of(image: &ImageSpan, index: usize, cuts: &mut Vec<Cut>) {
     if image.interp.is_some() {
         cut(Some(image.first_instruction), PhaseName::LoaderStart);
         cut(image.search, PhaseName::Map);
-        // Without an object to map, relocation begins where the search would have.
-        cut(image.mapped.or(image.search), PhaseName::Relocate);
+        // Without an object to map, relocation begins where the search would have. A loader that failed before did not
+        // come to it.
+        if image.relocated.is_some() || image.entry.is_some() {
+            cut(image.mapped.or(image.search), PhaseName::Relocate);
+        }
         cut(image.relocated, PhaseName::Construct);
     }
     // A static program begins at its entry point.

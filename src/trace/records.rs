@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Context, Error, Exit, Result};
 use crate::sys::clock::now_ns;
@@ -30,6 +31,8 @@ const RING_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct Watcher {
     null: OwnedFd,
+    /// Uprobes were closed since the last fork: the next one waits for the kernel to be done with them (some ms).
+    unsettled: bool,
 }
 
 impl Watcher {
@@ -39,7 +42,7 @@ impl Watcher {
     /// Where `/dev/null` cannot be opened.
     pub fn new() -> Result<Watcher> {
         let null = File::options().read(true).write(true).open("/dev/null").context(|| "/dev/null")?;
-        Ok(Watcher { null: above_standard(null.into())? })
+        Ok(Watcher { null: above_standard(null.into())?, unsettled: false })
     }
 
     /// One start of `program`, with a uprobe at each marked place; `before` runs while the child waits to be released.
@@ -47,7 +50,7 @@ impl Watcher {
     /// # Errors
     /// [`NotTraced::Denied`] where perf events, or uprobes when `marked` is not empty, are not permitted.
     pub fn record(
-        &self,
+        &mut self,
         program: &Program,
         marked: &[Marked],
         locator: &mut Locator,
@@ -57,6 +60,9 @@ impl Watcher {
         let keeper = Keeper::new(timeout_ns)?;
         let (stdout, stderr) = keeper.write_ends();
         let streams = Streams { null: &self.null, stdout, stderr };
+        if std::mem::take(&mut self.unsettled) {
+            self.settle(program, streams)?;
+        }
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
         let mut watch = open(probed.pid(), marked)?;
         before();
@@ -68,6 +74,7 @@ impl Watcher {
         let stamps = probed.stamps();
         let records = watch.read();
         drop(watch);
+        self.unsettled = !marked.is_empty();
         if stamps.errno != 0 {
             let e = Error::from_errno(stamps.errno).context("cannot execute").with_exit(Exit::CommandFailed);
             return Err(e.into());
@@ -88,6 +95,24 @@ impl Watcher {
         events.sort_by_key(|e| e.at);
         let recording = Recording::new(events, total, clock.held(), status, usage, heard);
         Ok(Recording { lost: records.lost, ..recording })
+    }
+}
+
+impl Watcher {
+    /// The kernel frees what uprobes held in the background; then children that are thrown away warm up what the pause
+    /// let cool, until one is born as fast as on any other day.
+    fn settle(&self, program: &Program, streams: Streams<'_>) -> Result<()> {
+        const FAST_NS: u64 = 400_000;
+        const TRIES: usize = 6;
+        const PAUSE: Duration = Duration::from_millis(10);
+        std::thread::sleep(PAUSE);
+        for _ in 0..TRIES {
+            let thrown = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
+            if thrown.stamps().born.saturating_sub(thrown.t0()) < FAST_NS {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -83,7 +83,7 @@ impl<'a> Observer<'a> {
                 Ok(recording.learned)
             }
             Err(NotTraced::Denied(why)) => {
-                self.study.reasons.push(format!("no system calls, no constructors by object: {why}"));
+                self.study.reasons.push(format!("system calls and constructors by object are not known: {why}"));
                 Ok(Vec::new())
             }
             Err(NotTraced::Failed(e)) => Err(e),
@@ -92,12 +92,12 @@ impl<'a> Observer<'a> {
 
     fn find_means(&mut self, choice: Choice, learned: &[Marked]) -> Result<Means> {
         let may_trace = self.study.traced.is_some();
-        let denied = if choice == Choice::Ptrace { None } else { self.try_perf(learned, may_trace)? };
+        let denied = if choice == Choice::Ptrace { None } else { self.try_perf(choice, learned, may_trace)? };
         match (denied, choice) {
             (Some(Ok(means)), _) => Ok(means),
             (Some(Err(why)), Choice::Perf) => Err(Error::new(why).context("--backend perf")),
             (Some(Err(why)), _) if may_trace => {
-                self.study.reasons.push(format!("ptrace instead of perf: {why}"));
+                self.study.reasons.push(format!("perf is not used: {why}"));
                 Ok(Means::Ptrace)
             }
             (None, _) if may_trace => Ok(Means::Ptrace),
@@ -110,7 +110,12 @@ impl<'a> Observer<'a> {
     }
 
     /// perf with the best marks that are permitted, or why it cannot be used at all.
-    fn try_perf(&mut self, learned: &[Marked], may_trace: bool) -> Result<Option<Result<Means, String>>> {
+    fn try_perf(
+        &mut self,
+        choice: Choice,
+        learned: &[Marked],
+        may_trace: bool,
+    ) -> Result<Option<Result<Means, String>>> {
         let first = match self.watched(&[], &mut |_| ()) {
             Ok(recording) => recording,
             Err(NotTraced::Denied(why)) => return Ok(Some(Err(why))),
@@ -118,18 +123,23 @@ impl<'a> Observer<'a> {
         };
         in_time(&first)?;
         self.study.status = first.status;
+        if choice == Choice::Quick && may_trace {
+            return Ok(Some(Ok(Means::PerfBreakpoints)));
+        }
         self.marked = records::places(&first.events, learned, &mut self.locator);
         let marked = self.marked.clone();
         match self.watched(&marked, &mut |_| ()) {
-            Ok(_) => return Ok(Some(Ok(Means::PerfUprobes))),
-            Err(NotTraced::Denied(why)) => self.study.reasons.push(why),
-            Err(NotTraced::Failed(e)) => return Err(e),
+            Ok(_) => Ok(Some(Ok(Means::PerfUprobes))),
+            Err(NotTraced::Denied(why)) if may_trace => {
+                self.study.reasons.push(format!("uprobes are not used: {why}"));
+                Ok(Some(Ok(Means::PerfBreakpoints)))
+            }
+            Err(NotTraced::Denied(why)) => {
+                self.study.reasons.push(format!("main and exit are not known, other boundaries roughly: {why}"));
+                Ok(Some(Ok(Means::Perf)))
+            }
+            Err(NotTraced::Failed(e)) => Err(e),
         }
-        if may_trace {
-            return Ok(Some(Ok(Means::PerfBreakpoints)));
-        }
-        self.study.reasons.push("boundaries are read off page faults, main and exit are not known".to_string());
-        Ok(Some(Ok(Means::Perf)))
     }
 
     fn watched(&mut self, marked: &[Marked], before: &mut dyn FnMut(&mut Starter)) -> Result<Recording, NotTraced> {

@@ -7,7 +7,7 @@ use crate::stat::quantile::{median, median_interval};
 use crate::sys::wait::WaitStatus;
 use crate::trace::analysis::{Faults, Start, Syscalls};
 use crate::trace::event::Event;
-use crate::trace::gaps::{Cause, Gap};
+use crate::trace::gaps::{Cause, Gap, least_ns};
 use crate::trace::objects::Object;
 use crate::trace::phases::PhaseName;
 use crate::trace::phases::Timeline;
@@ -19,6 +19,8 @@ pub enum Choice {
     /// The best that works.
     #[default]
     Auto,
+    /// The best that works, without uprobes: to set them up and take them away costs tens of milliseconds a start.
+    Quick,
     /// perf events, or an error.
     Perf,
     /// ptrace, or an error.
@@ -43,6 +45,16 @@ impl Means {
     pub fn backend(self) -> &'static str {
         match self {
             Means::PerfUprobes | Means::PerfBreakpoints | Means::Perf => "perf",
+            Means::Ptrace => "ptrace",
+        }
+    }
+
+    /// In a few words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Means::PerfUprobes => "perf events and uprobes",
+            Means::PerfBreakpoints => "perf events and breakpoints",
+            Means::Perf => "perf events",
             Means::Ptrace => "ptrace",
         }
     }
@@ -141,7 +153,8 @@ pub struct PhaseRow {
 pub struct ObjectRow {
     /// Medians of its times (`mapped_at` and constructors too), and pages written.
     pub object: Object,
-    /// Constructors were timed by breakpoints, in the fully traced start; else guessed from page faults.
+    /// Constructors were told apart by breakpoints in the fully traced start (and its times brought to the measure of
+    /// the observed ones); else guessed from page faults.
     pub constructors_exact: bool,
 }
 
@@ -221,6 +234,7 @@ fn objects(study: &Study) -> Vec<ObjectRow> {
     for object in study.starts.iter().flat_map(|s| &s.objects) {
         by_path.entry(&object.path).or_default().push(object);
     }
+    let share = constructor_scale(study, &typical.start);
     let mut rows = Vec::with_capacity(typical.start.objects.len());
     for (i, object) in typical.start.objects.iter().enumerate() {
         let all = by_path.get(object.path.as_path()).map_or(&[][..], |v| v);
@@ -239,7 +253,7 @@ fn objects(study: &Study) -> Vec<ObjectRow> {
         let traced = study.traced.as_ref().map_or(&[][..], |t| &t.start.objects);
         let exact = traced.get(i).filter(|_| traced.len() == typical.start.objects.len()).or(traced.iter().find(same));
         if let Some(exact) = exact {
-            row.constructing_ns = exact.constructing_ns;
+            row.constructing_ns = scaled(exact.constructing_ns, share);
             row.pages_written = exact.pages_written;
         }
         rows.push(ObjectRow { object: row, constructors_exact: exact.is_some() });
@@ -247,11 +261,43 @@ fn objects(study: &Study) -> Vec<ObjectRow> {
     rows
 }
 
+/// The phases in which constructors run: with musl those of libraries run after the entry point.
+fn constructing(t: &Timeline) -> u64 {
+    [PhaseName::Construct, PhaseName::RuntimeInit].iter().filter_map(|p| t.ns(*p)).sum()
+}
+
+/// Traced constructors are slower by their stops: their times are brought to the measure of an observed start.
+fn constructor_scale(study: &Study, start: &Start) -> f64 {
+    let traced = study.traced.as_ref().map_or(0, |t| constructing(&t.start.timeline));
+    if traced == 0 { 1.0 } else { constructing(&start.timeline) as f64 / traced as f64 }
+}
+
+fn scaled(ns: u64, by: f64) -> u64 {
+    (ns as f64 * by).round() as u64
+}
+
+/// Constructors by object as breakpoints told them, in place of guesses from page faults.
+fn exact_constructors(study: &Study, typical: &Start, gaps: &mut Vec<Gap>) {
+    let Some(traced) = &study.traced else { return };
+    gaps.retain(|g| !matches!(g.cause, Cause::Constructors { .. }));
+    let scale = constructor_scale(study, typical);
+    let least = least_ns(typical.timeline.total_ns);
+    for object in &traced.start.objects {
+        let ns = scaled(object.constructing_ns, scale);
+        if ns >= least {
+            let cause = Cause::Constructors { path: object.path.clone() };
+            gaps.push(Gap { from: None, ns, phase: PhaseName::Construct, cause });
+        }
+    }
+    gaps.sort_by_key(|g| std::cmp::Reverse(g.ns));
+}
+
 /// The typical start's longest stretches. One that is as long as all CPUIDs together and lies where the C library runs
 /// them is theirs.
 fn gaps(study: &Study) -> Vec<Gap> {
     let Some(typical) = &study.typical else { return Vec::new() };
     let mut gaps = typical.start.gaps.clone();
+    exact_constructors(study, &typical.start, &mut gaps);
     if let (Some(count), Some(each_ns)) = (study.cpuid, study.cpuid_ns)
         && count.executed > 0
     {

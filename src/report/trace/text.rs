@@ -300,7 +300,7 @@ fn notes(c: &TracedCommand) -> Vec<String> {
         Means::Ptrace => "ptrace: breakpoints and the loader's system calls, with the time of each stop cut out",
     };
     let mut notes = vec![format!("observed by {how}")];
-    notes.extend(study.reasons.iter().map(|r| format!("not used: {r}")));
+    notes.extend(study.reasons.iter().cloned());
     if let Some(t) = &study.traced {
         let mut line = format!(
             "{} at most, {}",

@@ -23,6 +23,7 @@ use crate::sys::keeper::{Heard, Keeper, above_standard};
 use crate::sys::linux::perf;
 use crate::sys::linux::ptrace::{self, Breakpoint, Probed, Resume, Stop, Streams, Waited, resume};
 use crate::sys::process::Program;
+use crate::sys::start::Stream;
 use crate::sys::wait::{Usage, WaitStatus};
 use crate::trace::clock::Clock;
 use crate::trace::event::{Event, Mapping, What};
@@ -220,6 +221,13 @@ impl<'a> Session<'a> {
         }
         let (total, held) = (self.clock.at(ended.at), self.clock.held());
         let (mut events, mut lost) = (self.events, 0);
+        if !self.first_byte
+            && let Some((at, stream)) = heard.first()
+        {
+            let what = What::FirstByte(if stream == Stream::Stdout { 1 } else { 2 });
+            events.push(Event { at: self.clock.at(at), pid: traced.pid(), tid: traced.pid(), what });
+            events.sort_by_key(|e| e.at);
+        }
         if let Some(mut perf) = perf {
             let records = perf.read();
             lost = records.lost;

@@ -37,7 +37,8 @@ pub(super) fn mapped_files(pid: i32) -> Vec<(PathBuf, u64)> {
     text.lines().filter_map(first).collect()
 }
 
-/// Private pages of each mapped file, from the kernel's own account (smaps: "Anonymous" within a file's mapping).
+/// Private pages of each mapped file, from the kernel's own account (smaps: "Anonymous" within a file's mapping). Not
+/// those of code: what was written there are our breakpoints.
 pub(super) fn written_pages(pid: i32) -> Vec<(PathBuf, u64)> {
     let Ok(text) = std::fs::read(format!("/proc/{pid}/smaps")) else { return Vec::new() };
     parse_written(&String::from_utf8_lossy(&text))
@@ -52,9 +53,10 @@ fn parse_written(text: &str) -> Vec<(PathBuf, u64)> {
             if let Some((_, total)) = current.and_then(|i: usize| files.get_mut(i)) {
                 *total += pages;
             }
-        } else if line.split_once(' ').is_some_and(|(range, _)| range.contains('-')) {
+        } else if let Some((_, rest)) = line.split_once(' ').filter(|(range, _)| range.contains('-')) {
             // The path is the last field and may hold spaces.
-            let path = line.find('/').and_then(|at| line.get(at..)).map(PathBuf::from);
+            let is_code = rest.as_bytes().get(2) == Some(&b'x');
+            let path = line.find('/').and_then(|at| line.get(at..)).filter(|_| !is_code).map(PathBuf::from);
             current = path.map(|path| match files.iter().position(|(p, _)| *p == path) {
                 Some(i) => i,
                 None => {
@@ -75,7 +77,8 @@ mod tests {
     fn written_pages_are_summed_by_file() {
         let text = "1000-2000 r--p 00000000 fe:00 7   /lib/a b.so\nSize: 4 kB\nAnonymous:   0 kB\nVmFlags: rd mr\n\
                     2000-9000 rw-p 00001000 fe:00 7   /lib/a b.so\nAnonymous:  24 kB\n\
-                    9000-a000 rw-p 00000000 00:00 0 \nAnonymous: 4 kB\n\
+                    9000-a000 r-xp 00009000 fe:00 7   /lib/a b.so\nAnonymous: 4 kB\n\
+                    a000-b000 rw-p 00000000 00:00 0 \nAnonymous: 4 kB\n\
                     b000-c000 rw-p 00000000 00:00 0   [heap]\nAnonymous: 400 kB\n";
         assert_eq!(parse_written(text), [(PathBuf::from("/lib/a b.so"), 6)]);
         assert_eq!(parse_written("Anonymous: 8 kB\nnonsense\n"), []);
