@@ -3,6 +3,7 @@
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
 # make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
+# make verify-bench  A/A runs, a known effect, our own memory
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
@@ -18,7 +19,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwi
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: verify-bench verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
 
 all: build
 
@@ -57,6 +58,10 @@ verify-model: build
 verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
 	python3 tests/verify/elf.py --premain $(OUT)/premain
+
+# A/A runs, a known effect, our own memory: wants a quiet machine.
+verify-bench: build
+	python3 tests/verify/bench_power.py $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain
