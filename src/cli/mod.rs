@@ -13,6 +13,7 @@ mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod storm;
 mod suite;
 mod survey;
 mod sweep;
@@ -48,6 +49,7 @@ pub static VERBS: &[Verb] = &[
     check::VERB,
     suite::VERB,
     sweep::VERB,
+    storm::VERB,
     trace::VERB,
     calibrate::VERB,
     doctor::VERB,

@@ -59,7 +59,7 @@ impl Accepted {
     }
 
     /// True where such an end is worth a warning even if it was accepted.
-    fn is_failure(&self, status: WaitStatus) -> bool {
+    pub(super) fn is_failure(&self, status: WaitStatus) -> bool {
         match self {
             Accepted::Exactly(_) => !self.takes(status),
             _ => !status.is_success(),

@@ -20,6 +20,7 @@ pub mod program;
 pub mod saving;
 pub mod stat;
 mod stopped;
+pub mod storm;
 pub mod suite;
 pub mod suite_file;
 pub mod survey;

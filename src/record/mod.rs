@@ -10,5 +10,6 @@ pub mod numbers;
 pub mod probes;
 pub mod results;
 pub mod stored;
+pub mod storm;
 pub mod suite;
 pub mod sweep;

@@ -1,6 +1,7 @@
 //! The child's side of a start: what it needs, what it does from fork to exec, and what it tells.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::sys::clock::now_ns;
 use crate::sys::platform;
@@ -52,6 +53,46 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) terminal: bool,
     /// The parent wants a descriptor that tells the child's end, besides wait4.
     pub(crate) watched: bool,
+    /// Where to wait, ready to exec, until the parent says so.
+    pub(crate) gate: Option<Gate>,
+}
+
+/// Where children wait for a common start.
+#[derive(Clone, Copy)]
+pub(crate) struct Gate {
+    /// Reads nothing until it is opened, and then its end.
+    pub(crate) read: RawFd,
+    /// The child's copy of the other end, which must not keep the gate shut.
+    pub(crate) write: RawFd,
+    /// A byte there says that the child stands before the gate, or will not.
+    pub(crate) ready: RawFd,
+    /// Not zero once the parent opened it: else the parent is gone.
+    pub(crate) go: *const AtomicU32,
+}
+
+impl Gate {
+    /// Tells that the child is there.
+    ///
+    /// # Safety
+    /// As for [`child_main`].
+    unsafe fn arrive(self) {
+        // SAFETY: close takes a number; this copy belongs to the child.
+        unsafe { libc::close(self.write) };
+        // SAFETY: one byte of a live constant.
+        unsafe { libc::write(self.ready, c"".as_ptr().cast(), 1) };
+    }
+
+    /// Sleeps until it is opened; false where it never will be.
+    ///
+    /// # Safety
+    /// As for [`child_main`]; `go` points to memory shared with the parent.
+    unsafe fn pass(self) -> bool {
+        let mut byte = 0u8;
+        // SAFETY: the pointer is to a live byte.
+        while unsafe { libc::read(self.read, (&raw mut byte).cast(), 1) } == -1 && errno() == libc::EINTR {}
+        // SAFETY: the caller vouches for `go`.
+        unsafe { &*self.go }.load(Ordering::SeqCst) != 0
+    }
 }
 
 /// dup2 without anything that allocates; false leaves errno.
@@ -93,12 +134,21 @@ pub(crate) unsafe fn child_main(plan: &ChildPlan<'_>) -> ! {
         } else if plan.program.cpu.is_some_and(|cpu| !platform::pin_to_cpu(cpu)) {
             2
         } else {
+            if let Some(gate) = plan.gate {
+                gate.arrive();
+                if !gate.pass() {
+                    libc::_exit(127);
+                }
+            }
             (*plan.report).t_exec = now_ns();
             platform::exec(plan.program);
             STEP_EXEC
         };
         (*plan.report).errno = errno();
         (*plan.report).step = step;
+        if let Some(gate) = plan.gate.filter(|_| step != STEP_EXEC) {
+            gate.arrive();
+        }
         libc::_exit(127)
     }
 }

@@ -12,6 +12,7 @@ pub mod file;
 pub mod host;
 pub mod identity;
 pub mod keeper;
+pub mod many;
 pub mod output_hash;
 pub mod page_cache;
 pub mod process;

@@ -372,6 +372,7 @@ impl Starter {
             terminal: options.stdout == Stdout::Pty,
             report: self.memory.start().cast::<ChildReport>(),
             watched: options.stdout != Stdout::Null,
+            gate: None,
         };
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
         unsafe { plan.report.write(ChildReport::EMPTY) };

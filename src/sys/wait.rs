@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
+use crate::sys::platform;
 use crate::sys::ret::errno;
 
 /// The raw status of `wait4`, decoded by accessors that return `None` where they do not apply.
@@ -132,7 +133,7 @@ pub enum Waited {
     Interrupted,
 }
 
-/// `wait4` on `pid` (-1: any child). With `hang` it sleeps until the child ends or a signal arrives.
+/// `wait4` on `pid` (or [`OWN_CHILDREN`]). With `hang` it sleeps until the child ends or a signal arrives.
 ///
 /// # Errors
 /// Never for the ordinary outcomes, which are [`Waited`]; else the system's reason.
@@ -140,8 +141,9 @@ pub fn wait4(pid: i32, hang: bool) -> Result<Waited> {
     let mut status = 0;
     // SAFETY: rusage is plain data for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let flags = if hang { 0 } else { libc::WNOHANG } | if pid == OWN_CHILDREN { platform::OF_THIS_THREAD } else { 0 };
     // SAFETY: both pointers are to live locals of the right type.
-    let got = unsafe { libc::wait4(pid, &raw mut status, if hang { 0 } else { libc::WNOHANG }, &raw mut usage) };
+    let got = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
     match got {
         0 => Ok(Waited::Running),
         -1 if errno() == libc::EINTR => Ok(Waited::Interrupted),
@@ -170,6 +172,26 @@ pub fn stopped_by(pid: i32) -> Option<i32> {
     let found = done == 0 && unsafe { info.si_pid() } == pid;
     // SAFETY: as above; the status of a stopped child is the signal.
     found.then(|| unsafe { info.si_status() })
+}
+
+/// Any child of the calling thread: other threads wait for theirs themselves.
+pub const OWN_CHILDREN: i32 = -1;
+
+/// Sleeps until some child of this thread has ended, and leaves it to be waited for; `None` where a signal came first.
+///
+/// # Errors
+/// Where there is no child.
+pub fn next_ended_child() -> Result<Option<i32>> {
+    // SAFETY: siginfo_t is plain data for which all zeroes is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOWAIT | platform::OF_THIS_THREAD;
+    // SAFETY: the pointer is to a live local of the right type.
+    match unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) } {
+        // SAFETY: waitid filled the fields of a child's end.
+        0 => Ok(Some(unsafe { info.si_pid() })),
+        _ if errno() == libc::EINTR => Ok(None),
+        _ => Err(Error::from_errno(errno()).context("waitid")),
+    }
 }
 
 /// Signals a process, or with a negative number its process group. A target that is gone is no error.

@@ -162,6 +162,7 @@ impl Probed {
             report: memory.start().cast::<ChildReport>(),
             terminal: false,
             watched: false,
+            gate: None,
         };
         let t0 = now_ns();
         let pid = fork_held(&plan, gate.as_raw_fd(), key.as_raw_fd(), &memory)?;

@@ -119,6 +119,22 @@ pub fn memory_file(name: &std::ffi::CStr) -> Result<std::fs::File> {
     crate::sys::file::unnamed(name)
 }
 
+/// There is no way here to go before those that we start.
+pub(crate) fn notice_soon() -> crate::sys::many::Noticing {
+    crate::sys::many::Noticing::Ordinary
+}
+
+/// Nothing to end.
+pub(crate) fn notice_as_ever() {}
+
+/// Children belong to the process here: there is no such flag.
+pub(crate) const OF_THIS_THREAD: std::os::raw::c_int = 0;
+
+/// The scheduler does not tell here how long a process waited for a processor.
+pub(crate) fn scheduled(_pid: i32) -> Option<crate::sys::many::Scheduled> {
+    None
+}
+
 /// Orphaned descendants of our children belong to launchd here: they are neither seen nor ended.
 pub mod orphans {
     /// Nothing is adopted.

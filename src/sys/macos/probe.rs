@@ -70,6 +70,7 @@ impl Probed {
             report: memory.start().cast::<ChildReport>(),
             terminal: false,
             watched: false,
+            gate: None,
         };
         let ready = spawn::ready(Method::Fork, &plan).map_err(system)?;
         let t0 = now_ns();
