@@ -142,7 +142,7 @@ pub struct PhaseRow {
     pub median_ns: u64,
     /// That interval.
     pub median_ci95: Option<[u64; 2]>,
-    /// Page faults of the process in it, medians by kind.
+    /// Page faults of the process in it, in the start with the median number of them.
     pub faults: Faults,
     /// System calls of the process in it, from the fully traced start.
     pub syscalls: Option<u64>,
@@ -184,12 +184,13 @@ pub fn summary(study: &Study) -> Summary {
     let timelines: Vec<Timeline> = study.starts.iter().map(|s| s.timeline.clone()).collect();
     let phases = summarise(&timelines);
     let calls = study.traced.as_ref().and_then(|t| t.syscalls.as_ref()).map(|s| &s.by_phase);
+    let by_faults = median_by_faults(&study.starts);
     let rows = phases.phases.iter().map(|p| PhaseRow {
         name: p.name,
         ns: p.ns,
         median_ns: p.median_ns,
         median_ci95: interval(timelines.iter().map(|t| t.ns(p.name).unwrap_or(0))),
-        faults: median_faults(&study.starts, p.name),
+        faults: by_faults.and_then(|s| s.faults.get(&p.name)).copied().unwrap_or_default(),
         syscalls: calls.map(|c| c.get(&p.name).copied().unwrap_or(0)),
     });
     Summary {
@@ -215,16 +216,11 @@ fn interval(values: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     median_interval(&values, 0.95).map(|ends| ends.map(|e| e.round() as u64))
 }
 
-fn median_faults(starts: &[Start], phase: PhaseName) -> Faults {
-    let of =
-        |pick: fn(&Faults) -> u64| middle(starts.iter().map(|s| s.faults.get(&phase).map_or(0, pick))).unwrap_or(0);
-    Faults {
-        read: of(|f| f.read),
-        cow: of(|f| f.cow),
-        zero: of(|f| f.zero),
-        unsorted: of(|f| f.unsorted),
-        major: of(|f| f.major),
-    }
+/// The start with the median number of page faults: its counts by phase and kind are those of a real start, and sum.
+fn median_by_faults(starts: &[Start]) -> Option<&Start> {
+    let mut order: Vec<&Start> = starts.iter().collect();
+    order.sort_by_key(|s| s.all_faults().total());
+    order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
 /// Objects of the typical start, with medians over all starts; what only stops can tell from the fully traced one.
