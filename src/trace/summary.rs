@@ -104,11 +104,14 @@ pub struct Study {
     pub reasons: Vec<String>,
     /// Scripts on the way to the program, the program last.
     pub hops: Vec<PathBuf>,
-    /// Every observed start, without its events.
+    /// Every observed start, without its events: these give the times.
     pub starts: Vec<Start>,
+    /// Some starts more, with a record of each page fault: these give page faults, objects and stretches. Empty where
+    /// [`Study::starts`] tell all that the back end can.
+    pub detailed: Vec<Start>,
     /// Untraced starts, one beside each traced one: total time.
     pub untraced_ns: Vec<u64>,
-    /// The start nearest to the median.
+    /// The start nearest to the median, of the detailed ones where there are any.
     pub typical: Option<Typical>,
     /// One fully traced start.
     pub traced: Option<Traced>,
@@ -129,6 +132,18 @@ pub struct CpuidCount {
     pub executed: u64,
     /// Instructions stepped through.
     pub steps: u64,
+}
+
+impl Study {
+    /// The starts that tell of page faults and objects.
+    pub fn telling(&self) -> &[Start] {
+        if self.detailed.is_empty() { &self.starts } else { &self.detailed }
+    }
+
+    /// Median total of the detailed starts.
+    pub fn detailed_median_ns(&self) -> Option<u64> {
+        middle(self.detailed.iter().map(|s| s.timeline.total_ns))
+    }
 }
 
 /// One phase over all starts.
@@ -184,7 +199,7 @@ pub fn summary(study: &Study) -> Summary {
     let timelines: Vec<Timeline> = study.starts.iter().map(|s| s.timeline.clone()).collect();
     let phases = summarise(&timelines);
     let calls = study.traced.as_ref().and_then(|t| t.syscalls.as_ref()).map(|s| &s.by_phase);
-    let by_faults = median_by_faults(&study.starts);
+    let by_faults = median_by_faults(study.telling());
     let rows = phases.phases.iter().map(|p| PhaseRow {
         name: p.name,
         ns: p.ns,
@@ -201,7 +216,7 @@ pub fn summary(study: &Study) -> Summary {
         objects: objects(study),
         gaps: gaps(study),
         first_byte_ns: middle(timelines.iter().filter_map(|t| t.first_byte)),
-        child_faults: middle(study.starts.iter().map(|s| s.child_faults)).unwrap_or(0),
+        child_faults: middle(study.telling().iter().map(|s| s.child_faults)).unwrap_or(0),
     }
 }
 
@@ -227,7 +242,7 @@ fn median_by_faults(starts: &[Start]) -> Option<&Start> {
 fn objects(study: &Study) -> Vec<ObjectRow> {
     let Some(typical) = &study.typical else { return Vec::new() };
     let mut by_path: HashMap<&Path, Vec<&Object>> = HashMap::new();
-    for object in study.starts.iter().flat_map(|s| &s.objects) {
+    for object in study.telling().iter().flat_map(|s| &s.objects) {
         by_path.entry(&object.path).or_default().push(object);
     }
     let share = constructor_scale(study, &typical.start);
