@@ -13,6 +13,7 @@ mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod suite;
 mod survey;
 mod trace;
 mod whatif;
@@ -44,6 +45,7 @@ pub static VERBS: &[Verb] = &[
     explain::VERB,
     bench::VERB,
     check::VERB,
+    suite::VERB,
     trace::VERB,
     calibrate::VERB,
     doctor::VERB,

@@ -19,6 +19,8 @@ pub mod program;
 pub mod saving;
 pub mod stat;
 mod stopped;
+pub mod suite;
+pub mod suite_file;
 pub mod survey;
 pub mod trace;
 pub mod walk;

@@ -10,3 +10,4 @@ pub mod numbers;
 pub mod probes;
 pub mod results;
 pub mod stored;
+pub mod suite;

@@ -29,6 +29,8 @@ pub mod model_text;
 pub mod number;
 pub mod plot;
 pub mod stored_text;
+pub mod suite_json;
+pub mod suite_text;
 pub mod survey_json;
 pub mod survey_text;
 pub mod table;
