@@ -5,6 +5,8 @@
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
+# make experiments-quick  link settings: facts checked, large effects measured (gcc, lld, mold, musl-tools, python3)
+# make experiments  all of linker-experiments/, into $(RESULTS); one: linker-experiments/run NAME
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -16,7 +18,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -47,6 +49,13 @@ fixtures:
 
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
+
+experiments-quick: build
+	linker-experiments/run --quick --premain $(OUT)/premain
+
+RESULTS ?= linker-experiments/results
+experiments: build
+	linker-experiments/run --premain $(OUT)/premain --out $(RESULTS)
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

@@ -7,6 +7,7 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod correlate;
 mod explain;
 mod inspect;
 mod predict;
@@ -35,7 +36,8 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] = &[explain::VERB, bench::VERB, calibrate::VERB, inspect::VERB, predict::VERB, stat::VERB];
+pub static VERBS: &[Verb] =
+    &[explain::VERB, bench::VERB, calibrate::VERB, correlate::VERB, inspect::VERB, predict::VERB, stat::VERB];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod common;
+pub mod correlate;
 pub mod explain;
 pub mod files;
 pub mod hooks;

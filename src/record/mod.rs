@@ -1,9 +1,11 @@
 //! What is kept of a run: plain data that reports print and that files store.
 
 pub mod bench;
+pub mod correlation;
 pub mod disturbances;
 pub mod host;
 pub mod numbers;
+pub mod observations;
 pub mod probes;
 pub mod results;
 pub mod stored;
