@@ -2,11 +2,13 @@
 # make demo     builds it and runs the main job on a real program of this machine
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
+# make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
 # make experiments-quick  link settings: facts checked, large effects measured (gcc, lld, mold, musl-tools, python3)
 # make experiments  all of linker-experiments/, into $(RESULTS); one: linker-experiments/run NAME
+# make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -14,11 +16,11 @@ MUSL   := $(shell echo $(HOST) | sed 's/-gnu$$/-musl/')
 # The musl target where it is installed; else the host's own libc, linked statically. Never a PIE: a static PIE
 # would relocate itself at each start.
 TARGET := $(shell test -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" && echo $(MUSL) || echo $(HOST))
-STATIC := -C target-feature=+crt-static -C relocation-model=static
+STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: all build demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
+.PHONY: verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -56,6 +58,14 @@ experiments-quick: build
 RESULTS ?= linker-experiments/results
 experiments: build
 	linker-experiments/run --premain $(OUT)/premain --out $(RESULTS)
+
+verify-model: build
+	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
+
+# Against what the loaders of this machine really do, on all its programs; none of their mains is run.
+verify: build
+	python3 tests/verify/loader.py --premain $(OUT)/premain
+	python3 tests/verify/elf.py --premain $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

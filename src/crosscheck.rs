@@ -247,7 +247,8 @@ mod second {
             string_at(bytes, (command.offset as u64).saturating_add(u64::from(at))).unwrap_or_default().to_vec()
         };
         let mut needed: Vec<Vec<u8>> = Vec::new();
-        let mut segments = 0usize;
+        let mut segments: Vec<(Vec<u8>, u64, u64)> = Vec::new();
+        let mut rpaths: Vec<Vec<u8>> = Vec::new();
         let mut soname = None;
         let mut interp = None;
         let mut uuid = None;
@@ -260,7 +261,11 @@ mod second {
                 | CommandVariant::LoadUpwardDylib(d) => needed.push(name(command, d.dylib.name)),
                 CommandVariant::IdDylib(d) => soname = Some(name(command, d.dylib.name)),
                 CommandVariant::LoadDylinker(d) => interp = Some(name(command, d.name)),
-                CommandVariant::Segment32(_) | CommandVariant::Segment64(_) => segments = segments.saturating_add(1),
+                CommandVariant::Segment32(s) => {
+                    segments.push((name16(&s.segname), s.vmsize.into(), s.filesize.into()));
+                }
+                CommandVariant::Segment64(s) => segments.push((name16(&s.segname), s.vmsize, s.filesize)),
+                CommandVariant::Rpath(r) => rpaths.push(name(command, r.path)),
                 CommandVariant::Uuid(u) => uuid = Some(u.uuid),
                 _ => {}
             }
@@ -269,11 +274,22 @@ mod second {
         check.compare("needed", ours, needed);
         check.compare("soname", facts.soname.as_ref().map(|s| s.as_bytes().to_vec()), soname);
         check.compare("interp", facts.interp.value().map(|p| p.as_os_str().as_bytes().to_vec()), interp);
-        check.compare("segments", extra.segments.len(), segments);
+        let ours: Vec<Vec<u8>> = facts.rpath.iter().map(|n| n.as_bytes().to_vec()).collect();
+        check.compare("rpath", ours, rpaths);
+        check.compare("segments", extra.segments.len(), segments.len());
+        for (ours, theirs) in extra.segments.iter().zip(segments) {
+            let ours = (ours.name.as_bytes().to_vec(), ours.vm_bytes, ours.file_bytes);
+            check.compare("segment", ours, theirs);
+        }
         let plain = |text: &String| text.chars().filter(char::is_ascii_hexdigit).collect::<String>().to_lowercase();
         let uuid: Option<String> = uuid.map(|u| u.iter().map(|b| format!("{b:02x}")).collect());
         check.compare("uuid", extra.uuid.as_ref().map(plain), uuid);
         Ok(())
+    }
+
+    /// A segment's name up to its NUL.
+    fn name16(bytes: &[u8; 16]) -> Vec<u8> {
+        bytes.iter().copied().take_while(|b| *b != 0).collect()
     }
 
     /// Load commands as far as they advance inside the bytes.

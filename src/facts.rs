@@ -358,6 +358,8 @@ pub struct ElfFacts {
     pub libc_version: Option<String>,
     /// DT_RELACOUNT and DT_RELCOUNT, as written: what glibc counts as "relative relocations".
     pub relative_tagged: u64,
+    /// Relocation records by the machine's type number, without RELR.
+    pub relocation_types: Vec<(u32, u64)>,
     /// Entries of the global offset table that the MIPS ABI relocates without records.
     pub implicit_got: u64,
     /// Pages that start-up relocations write, for pages of 4, 16 and 64 KiB.

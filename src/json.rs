@@ -4,9 +4,9 @@
 //! Names that are not UTF-8 are kept losslessly: a string where they are UTF-8, else
 //! `{"bytes_hex": "ff", "lossy": "\u{fffd}"}`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::error::{Error, Result};
 
@@ -56,6 +56,19 @@ impl Json {
     /// The three-state form for a value that is there and could not be read.
     pub fn unreadable(why: impl Into<String>) -> Json {
         Json::object([("unreadable", Json::Str(why.into()))])
+    }
+
+    /// A name from the system, as [`Json::os`] wrote it.
+    pub fn as_os(&self) -> Option<OsString> {
+        if let Json::Str(s) = self {
+            return Some(OsString::from(s));
+        }
+        let hex = self.get("bytes_hex")?.as_str()?.as_bytes();
+        let digit = |d: u8| char::from(d).to_digit(16);
+        let byte = |pair: &[u8; 2]| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok();
+        let (pairs, rest) = hex.as_chunks::<2>();
+        let bytes = pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?;
+        rest.is_empty().then(|| OsString::from_vec(bytes))
     }
 
     /// Adds a field to an object; anything else is left as it is.
@@ -116,15 +129,41 @@ impl Json {
         out
     }
 
+    /// `true` or `false`.
+    pub fn as_bool(&self) -> Option<bool> {
+        match *self {
+            Json::Bool(b) => Some(b),
+            _ => None,
+        }
+    }
+
     /// Reads one JSON document. Errors name the line and column. Nesting is bounded.
+    ///
+    /// # Errors
+    /// Where the text is no JSON document.
     pub fn parse(text: &str) -> Result<Json> {
-        let mut p = Parser { text, at: 0 };
+        Json::parse_without(text, &[])
+    }
+
+    /// The same; the values of fields of these names are read, checked and given up at once (`null` stands for
+    /// them), so that a document with long columns costs no memory where they are not wanted.
+    ///
+    /// # Errors
+    /// As [`Json::parse`].
+    pub fn parse_without(text: &str, dropped: &[&str]) -> Result<Json> {
+        let mut p = Parser { text, at: 0, dropped };
         let value = p.value(0)?;
         p.space();
         if p.at < text.len() {
             return Err(p.error("text after the end of the document"));
         }
         Ok(value)
+    }
+
+    /// True where `text` is the beginning of a JSON document, and no more of it: all is in order but the end is missing.
+    pub fn is_cut_short(text: &str) -> bool {
+        let mut p = Parser { text, at: 0, dropped: &[] };
+        p.value(0).is_err() && p.at >= text.len()
     }
 }
 
@@ -249,6 +288,8 @@ const DEPTH_LIMIT: usize = 64;
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// Fields whose values are not kept.
+    dropped: &'a [&'a str],
 }
 
 impl Parser<'_> {
@@ -270,12 +311,16 @@ impl Parser<'_> {
     }
 
     fn word(&mut self, word: &str, value: Json) -> Result<Json> {
-        if self.text.get(self.at..).is_some_and(|t| t.starts_with(word)) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if rest.starts_with(word) {
             self.at += word.len();
-            Ok(value)
-        } else {
-            Err(self.error("an unknown word"))
+            return Ok(value);
         }
+        let e = self.error("an unknown word");
+        if word.starts_with(rest) {
+            self.at = self.text.len();
+        }
+        Err(e)
     }
 
     fn value(&mut self, depth: usize) -> Result<Json> {
@@ -330,7 +375,9 @@ impl Parser<'_> {
             return Err(self.error("a colon is missing"));
         }
         self.at += 1;
-        Ok((key, self.value(depth)?))
+        let value = self.value(depth)?;
+        let drop = self.dropped.contains(&key.as_str());
+        Ok((key, if drop { Json::Null } else { value }))
     }
 
     fn number(&mut self) -> Result<Json> {
@@ -348,8 +395,10 @@ impl Parser<'_> {
         match digits.parse::<f64>() {
             Ok(x) if x.is_finite() => Ok(Json::Float(x)),
             _ => {
-                self.at = start;
-                Err(self.error("a value is missing or is not a number"))
+                let end = std::mem::replace(&mut self.at, start);
+                let e = self.error("a value is missing or is not a number");
+                self.at = if end == self.text.len() { end } else { start };
+                Err(e)
             }
         }
     }
@@ -434,6 +483,12 @@ mod tests {
     fn names_that_are_not_utf8_are_kept() {
         let v = Json::os(OsStr::from_bytes(b"a\xff"));
         assert_eq!(v.get("bytes_hex").and_then(Json::as_str), Some("61ff"));
+        for name in [&b"a\xff"[..], b"", b"plain", b"\xc3\xa9"] {
+            let name = OsStr::from_bytes(name);
+            assert_eq!(Json::os(name).as_os().as_deref(), Some(name));
+        }
+        let odd = Json::object([("bytes_hex", Json::from("616"))]);
+        assert_eq!((odd.as_os(), Json::Uint(1).as_os()), (None, None));
     }
 
     #[test]
@@ -452,6 +507,23 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert!(Json::parse(&deep).unwrap_err().to_string().contains("too deep"));
+    }
+
+    #[test]
+    fn every_proper_beginning_is_cut_short_and_nothing_else_is() {
+        let whole = r#"{"a": [1, 2.5e3, true, null, "x\n"], "b": {"c": -1}}"#;
+        for end in 1..whole.len() {
+            assert!(Json::is_cut_short(&whole[..end]), "{}", &whole[..end]);
+        }
+        assert!(!Json::is_cut_short(whole) && !Json::is_cut_short("{a}") && !Json::is_cut_short("[1,]2"));
+    }
+
+    #[test]
+    fn columns_that_nobody_wants_are_checked_and_dropped() {
+        let text = r#"{"keep": 1, "samples": {"x": [1, 2]}, "deep": {"samples": []}}"#;
+        let j = Json::parse_without(text, &["samples"]).unwrap();
+        assert_eq!(j.to_string(), r#"{"keep":1,"samples":null,"deep":{"samples":null}}"#);
+        assert!(Json::parse_without(r#"{"samples": [1, }"#, &["samples"]).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `error`, `units`, `json`, `facts`, `output` | the base: one error chain with exit codes, text of times and sizes, JSON, link facts as plain data, where output goes |
+//! | `error`, `units`, `json`, `digest`, `facts`, `output` | the base: one error chain with exit codes, text of times and sizes, JSON, SHA-256, link facts as plain data, where output goes |
 //! | `sys` | everything that talks to the kernel: spawn, wait, clock, files, ptrace, perf events, host facts |
 //! | `stat` | quantiles, intervals, tests; pure, seeded |
 //! | `elf`, `macho` | bytes in, [`facts::LinkFacts`] out; pure. `elf::synth` writes small ELF files |
@@ -28,6 +28,7 @@
 pub mod cli;
 pub mod commands;
 pub mod crosscheck;
+pub mod digest;
 pub mod elf;
 pub mod error;
 pub mod facts;

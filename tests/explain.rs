@@ -69,9 +69,12 @@ fn a_dynamic_program_of_this_machine() {
 }
 
 #[test]
-fn the_floor_is_below_every_program() {
+fn the_control_starts_twice_in_every_round_and_does_less_than_any_program() {
     let j = explain(&["/bin/true"]);
-    assert!(number(&j, "control.spawn_to_exit_ns.p50") < number(&j, "command.spawn_to_exit_ns.p50"));
+    assert!(
+        number(&j, "control.minflt.max") < number(&j, "command.minflt.min"),
+        "page faults: times would depend on load"
+    );
     assert_eq!(number(&j, "control.starts"), 20);
     assert_eq!(at(&j, "command.spawn_to_byte_ns"), &Json::Null, "true writes nothing: null, never 0");
 }

@@ -324,6 +324,53 @@ fn preloads_come_before_dependencies() {
     }
 }
 
+/// Subdirectories for the processor win over the directory itself, in the loader's order.
+#[test]
+fn hwcaps_and_platform() {
+    let Some(b) = Bench::new("hwcaps", "cc") else { return };
+    b.library("libs/libh.so", "h", &[]);
+    b.program(&[
+        "-Llibs",
+        "-lh",
+        "-Wl,--disable-new-dtags,-rpath,$ORIGIN/libs:$ORIGIN/$LIB:$ORIGIN/p/${PLATFORM}:/$LIB",
+    ]);
+    let subdirectories =
+        ["x86_64", "tls", "tls/x86_64", "glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v4"];
+    for name in subdirectories {
+        b.library(&format!("libs/{name}/libh.so"), "h", &[]);
+        b.check(&Env::default());
+    }
+    std::fs::remove_dir_all(b.path("libs")).unwrap();
+    let lib = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    for name in [format!("p/{}", std::env::consts::ARCH), "lib64".to_string(), lib] {
+        b.library(&format!("{name}/libh.so"), "h", &[]);
+        b.check(&Env::default());
+    }
+}
+
+/// DT_AUXILIARY and DT_FILTER: the named library goes before the one that names it; an auxiliary one may be absent.
+#[test]
+fn auxiliary_and_filter_libraries() {
+    let Some(b) = Bench::new("auxiliary", "cc") else { return };
+    let rpath = format!("-Wl,-rpath,{}", b.dir.display());
+    b.library("libdep.so", "dep", &[]);
+    b.library("libreal.so", "real", &["-L.", "-ldep"]);
+    b.library("libfront.so", "front", &["-Wl,-f,libreal.so", &rpath]);
+    b.library("libfilter.so", "filter", &["-Wl,-F,libdep.so", &rpath]);
+    for order in [["-lfront", "-lfilter"], ["-lfilter", "-lfront"]] {
+        b.program(&["-L.", order[0], order[1], &rpath]);
+        b.check(&Env::default());
+        b.program(&["-L.", order[0], "-ldep", "-lreal", order[1], &rpath]);
+        b.check(&Env::default());
+    }
+    b.program(&["-L.", "-lfront", "-lfilter", &rpath]);
+    std::fs::remove_file(b.path("libreal.so")).unwrap();
+    // The loader's list calls it "not found"; a start goes on without it.
+    let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+    assert!(c.missing.iter().all(|m| m.ignored) && !c.missing.is_empty());
+    assert!(Command::new(b.path("main")).status().unwrap().success());
+}
+
 /// Wrong class or machine: looked on. No ELF file, or a short one: the start ends there.
 #[test]
 fn files_that_are_passed_over_and_files_that_are_fatal() {
@@ -457,4 +504,44 @@ fn an_unresolved_symbol_is_named() {
     assert_eq!(c.unresolved[0].symbol, b"nowhere");
     let run = Command::new(b.path("main")).output().unwrap();
     assert!(String::from_utf8_lossy(&run.stderr).contains("undefined symbol: nowhere"));
+}
+
+/// A version that the library does not define, and DT_RELR without the version that allows it.
+#[test]
+fn missing_versions_end_the_start() {
+    let Some(b) = Bench::new("versions", "cc") else { return };
+    let rpath = format!("-Wl,-rpath,{}", b.dir.display());
+    b.source("old.map", "V_1 { global: v; };\n");
+    b.source("new.map", "V_1 { }; V_2 { global: v; } V_1;\n");
+    b.library("libv.so", "v", &["-Wl,--version-script,new.map"]);
+    let source = b.source("main.c", "extern int v(void); int main(void) { return v(); }\n");
+    b.build(&["-o", "main", &source, "-L.", "-lv", &rpath]);
+    b.library("libv.so", "v", &["-Wl,--version-script,old.map"]);
+    let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+    assert_eq!((c.version_errors.len(), c.version_errors[0].version.as_slice()), (1, &b"V_2"[..]));
+    let run = Command::new(b.path("main")).output().unwrap();
+    assert!(String::from_utf8_lossy(&run.stderr).contains(&c.version_errors[0].why), "{run:?}");
+
+    b.library("libr.so", "r", &[]);
+    let table = b.source(
+        "relr.c",
+        "const char *const t[] = {\"a\", \"b\"}; int puts(const char *); int r(void) { return puts(t[0]); }\n",
+    );
+    for (flags, fails) in
+        [(&["-Wl,-z,pack-relative-relocs"][..], false), (&["-fuse-ld=lld", "-Wl,--pack-dyn-relocs=relr"], true)]
+    {
+        if fails && support::tool("ld.lld").is_none() {
+            continue;
+        }
+        let mut args = vec!["-shared", "-fPIC", "-o", "libr.so", &table];
+        args.extend(flags);
+        b.build(&args);
+        b.program(&["-L.", "-lr", &rpath]);
+        let c = closure(&b.path("main"), &Env::default().options(&b.dir), &Host).unwrap();
+        let run = Command::new(b.path("main")).output().unwrap();
+        let text = String::from_utf8_lossy(&run.stderr);
+        // Newer linkers add the version themselves.
+        assert_eq!(!c.version_errors.is_empty(), !run.status.success(), "{:?} {text}", c.version_errors);
+        assert!(c.version_errors.iter().all(|e| text.contains(&e.why)), "{text}");
+    }
 }

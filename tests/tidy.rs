@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Layers from the bottom up. A module may use modules of lower layers, and those of its own listed as siblings.
 const LAYERS: &[&[&str]] = &[
-    &["error", "units", "json", "facts", "output"],
+    &["error", "units", "json", "digest", "facts", "output"],
     &["sys"],
     &["stat"],
     &["elf", "macho", "script"],
@@ -22,8 +22,14 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Uses within a layer that are meant: (user, used).
-const SIBLINGS: &[(&str, &str)] =
-    &[("json", "error"), ("output", "error"), ("crosscheck", "loader"), ("trace", "model"), ("model", "trace")];
+const SIBLINGS: &[(&str, &str)] = &[
+    ("json", "error"),
+    ("output", "error"),
+    ("digest", "error"),
+    ("crosscheck", "loader"),
+    ("trace", "model"),
+    ("model", "trace"),
+];
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -22,7 +22,7 @@ pub(super) const VERB: Verb = Verb {
 };
 
 static COMMANDS: &[Row<Options>] = &[
-    Row::value("name", Some('n'), "NAME", "name of a command, in the order of the commands", |o: &mut Options, v| {
+    Row::value("name", Some('n'), "NAME", "name of a command, in their order; repeatable", |o: &mut Options, v| {
         o.names.push(v.text()?.to_string());
         Ok(())
     }),
@@ -38,6 +38,16 @@ static COMMANDS: &[Row<Options>] = &[
         o.setup.push(v.owned()?);
         Ok(())
     }),
+    Row::value(
+        "setup-round",
+        None,
+        "CMD",
+        "run before each round: a fresh directory for it, say",
+        |o: &mut Options, v| {
+            o.setup_round.push(v.owned()?);
+            Ok(())
+        },
+    ),
     Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
         o.prepare.push(v.owned()?);
         Ok(())
@@ -54,7 +64,7 @@ static COMMANDS: &[Row<Options>] = &[
         "state",
         &["warm", "cold"],
         "STATE",
-        "warm (default), or cold: drop the files' pages before each start",
+        "warm (default), or cold: drop the files' pages first",
         |o: &mut Options, v| {
             o.cold = v.one_of(&[("warm", false), ("cold", true)])?;
             Ok(())
@@ -64,7 +74,7 @@ static COMMANDS: &[Row<Options>] = &[
         "until",
         &["exit", "first-byte"],
         "EVENT",
-        "exit (default), or first-byte: end each start there (servers)",
+        "exit (default), or first-byte: for servers",
         |o: &mut Options, v| {
             o.until_first_byte = v.one_of(&[("exit", false), ("first-byte", true)])?;
             Ok(())
@@ -73,42 +83,25 @@ static COMMANDS: &[Row<Options>] = &[
 ];
 
 static CHECKS: &[Row<Options>] = &[
-    Row::switch("strict", None, "end with exit code 3 where a comparison is not decided", |o: &mut Options, _| {
+    Row::switch("strict", None, "exit code 3 where a comparison is not decided", |o: &mut Options, _| {
         o.strict = true;
         Ok(())
     }),
-    Row::switch(
-        "expect-same-output",
-        None,
-        "every command must write the same to stdout, each time",
-        |o: &mut Options, _| {
-            o.expect_same_output = true;
-            Ok(())
-        },
-    ),
-    Row::value(
-        "expect-output",
-        None,
-        "FILE",
-        "every start must write to stdout what FILE holds",
-        |o: &mut Options, v| {
-            o.expect_output = Some(v.owned()?.into());
-            Ok(())
-        },
-    ),
+    Row::switch("expect-same-output", None, "every start must write the same to stdout", |o: &mut Options, _| {
+        o.expect_same_output = true;
+        Ok(())
+    }),
+    Row::value("expect-output", None, "FILE", "every start must write what FILE holds", |o: &mut Options, v| {
+        o.expect_output = Some(v.owned()?.into());
+        Ok(())
+    }),
 ];
 
 static OUTPUT: &[Row<Options>] = &[
-    Row::value(
-        "probes",
-        None,
-        "N",
-        "starts observed afterwards: threads, system calls (default 3; 0: none)",
-        |o: &mut Options, v| {
-            o.probes = v.whole(0)?;
-            Ok(())
-        },
-    ),
+    Row::value("probes", None, "N", "starts observed afterwards (default 3; 0: none)", |o: &mut Options, v| {
+        o.probes = v.whole(0)?;
+        Ok(())
+    }),
     Row::switch("plot", None, "show the distribution of each command", |o: &mut Options, _| {
         o.plot = true;
         Ok(())
@@ -121,13 +114,21 @@ static OUTPUT: &[Row<Options>] = &[
         o.notes.push(v.pair()?);
         Ok(())
     }),
+    Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
+        o.exports.push((Export::Json, v.owned()?.into()));
+        Ok(())
+    }),
+    Row::value("save-baseline", None, "FILE", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
+        o.save_baseline = Some(v.owned()?.into());
+        Ok(())
+    }),
     Row::value(
-        "export-json",
+        "keep-binaries",
         None,
-        "FILE",
-        "write the artifact: host, plan, every sample; - for stdout",
+        "DIR",
+        "keep copies of the programs for that baseline in DIR",
         |o: &mut Options, v| {
-            o.exports.push((Export::Json, v.owned()?.into()));
+            o.keep_binaries = Some(v.owned()?.into());
             Ok(())
         },
     ),

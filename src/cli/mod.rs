@@ -7,11 +7,16 @@ pub mod shared;
 
 mod bench;
 mod calibrate;
+mod check;
 mod correlate;
+mod doctor;
 mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod survey;
+mod trace;
+mod whatif;
 
 use std::ffi::OsString;
 
@@ -36,8 +41,20 @@ pub struct Verb {
 }
 
 /// Every verb, in the order of help.
-pub static VERBS: &[Verb] =
-    &[explain::VERB, bench::VERB, calibrate::VERB, correlate::VERB, inspect::VERB, predict::VERB, stat::VERB];
+pub static VERBS: &[Verb] = &[
+    explain::VERB,
+    bench::VERB,
+    check::VERB,
+    trace::VERB,
+    calibrate::VERB,
+    correlate::VERB,
+    doctor::VERB,
+    inspect::VERB,
+    survey::VERB,
+    predict::VERB,
+    stat::VERB,
+    whatif::VERB,
+];
 
 /// Runs one invocation: `args` without the program's own name.
 ///

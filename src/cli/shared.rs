@@ -19,7 +19,7 @@ static COMMON_ROWS: &[Row<Common>] = &[
         "color",
         &["auto", "always", "never"],
         "WHEN",
-        "auto (on a terminal, unless NO_COLOR is set), always or never",
+        "auto (default; NO_COLOR counts), always or never",
         |o, v| {
             o.color = v.one_of(&[
                 ("auto", ColorChoice::Auto),
@@ -31,41 +31,68 @@ static COMMON_ROWS: &[Row<Common>] = &[
     ),
 ];
 
-/// Flags of every verb that starts programs.
-pub static MEASURE: Groups<MeasureOptions> = &[("measuring", MEASURE_ROWS), ("commands", COMMAND_ROWS)];
+/// How commands are set up: environment, directory, streams, processor.
+pub static COMMANDS: Groups<MeasureOptions> = &[("commands", COMMAND_ROWS)];
 
-static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
-    Row::value("warmup", Some('w'), "N", "rounds that are made and thrown away first (default 3)", |o, v| {
+/// Flags of every verb that starts programs.
+pub static MEASURE: Groups<MeasureOptions> =
+    &[("measuring", ROUND_ROWS), ("measuring", START_ROWS), ("commands", COMMAND_ROWS)];
+
+/// Those that say how many rounds are made and how they are judged, for verbs whose commands come from a file.
+pub static ROUNDS: Groups<MeasureOptions> = &[("measuring", ROUND_ROWS)];
+
+static ROUND_ROWS: &[Row<MeasureOptions>] = &[
+    Row::value("warmup", Some('w'), "N", "rounds thrown away first (default 3)", |o, v| {
         o.warmup = v.whole(0)?;
         Ok(())
     }),
-    Row::value(
-        "runs",
-        Some('r'),
-        "N",
-        "exactly this many rounds; each starts every command once and the control twice",
-        |o, v| {
-            o.runs = Some(v.whole(1)?);
-            Ok(())
-        },
-    ),
-    Row::value("min-runs", Some('m'), "N", "at least this many rounds (default 20)", |o, v| {
+    Row::value("runs", Some('r'), "N", "exactly N rounds (one start of each command)", |o, v| {
+        o.runs = Some(v.whole(1)?);
+        Ok(())
+    }),
+    Row::value("min-runs", Some('m'), "N", "at least N rounds (default 20)", |o, v| {
         o.min_runs = Some(v.whole(1)?);
         Ok(())
     }),
-    Row::value("max-runs", Some('M'), "N", "at most this many rounds (default 1000)", |o, v| {
+    Row::value("max-runs", Some('M'), "N", "at most N rounds (default 1000)", |o, v| {
         o.max_runs = Some(v.whole(1)?);
         Ok(())
     }),
-    Row::value("budget", None, "TIME", "stop after the round that passes this much time (default 3s)", |o, v| {
+    Row::value("budget", None, "TIME", "time to measure for (default 3s)", |o, v| {
         o.budget_ns = Some(v.duration()?);
         Ok(())
     }),
+    Row::value("timeout", None, "TIME", "kill a start after this long (default 30s, 0: never)", |o, v| {
+        o.timeout_ns = Some(v.duration()?).filter(|t| *t > 0);
+        Ok(())
+    }),
+    Row::choice(
+        "order",
+        &["balanced", "random", "blocked"],
+        "ORDER",
+        "balanced (default), random or blocked (warns)",
+        |o, v| {
+            o.order =
+                v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
+            Ok(())
+        },
+    ),
+    Row::value("seed", None, "N", "seed of orders and resampling (default 1)", |o, v| {
+        o.seed = v.whole(0)?;
+        Ok(())
+    }),
+    Row::value("delta", None, "SHARE", "smallest difference to call (default: by the noise)", |o, v| {
+        o.delta = Some(v.share()?);
+        Ok(())
+    }),
+];
+
+static START_ROWS: &[Row<MeasureOptions>] = &[
     Row::value(
         "ignore-failure",
         Some('i'),
         "CODES",
-        "accept commands that fail: all, or only these exit codes (-i=1,2)",
+        "accept failures: all, or these codes (-i=1,2)",
         |o: &mut MeasureOptions, v| {
             o.accepted = match v.0 {
                 None => Accepted::Any,
@@ -75,51 +102,10 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
         },
     )
     .optional(),
-    Row::choice(
-        "spawn",
-        &["fork", "vfork"],
-        "METHOD",
-        "fork (default: fork, exec, wait4) or vfork (CLONE_VM|CLONE_VFORK)",
-        |o, v| {
-            o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
-            Ok(())
-        },
-    ),
-    Row::value(
-        "timeout",
-        None,
-        "TIME",
-        "kill a start and its process group after this long (default 30s; 0: never)",
-        |o, v| {
-            o.timeout_ns = Some(v.duration()?).filter(|t| *t > 0);
-            Ok(())
-        },
-    ),
-    Row::choice(
-        "order",
-        &["balanced", "random", "blocked"],
-        "ORDER",
-        "balanced (default), random, or blocked (drift then decides: warns)",
-        |o, v| {
-            o.order =
-                v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
-            Ok(())
-        },
-    ),
-    Row::value("seed", None, "N", "seed of random orders and of resampling (default 1)", |o, v| {
-        o.seed = v.whole(0)?;
+    Row::choice("spawn", &["fork", "vfork"], "METHOD", "fork (default) or vfork (CLONE_VM|CLONE_VFORK)", |o, v| {
+        o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
         Ok(())
     }),
-    Row::value(
-        "delta",
-        None,
-        "SHARE",
-        "smallest difference to call: 2% or 0.02 (default: 2%, or twice the noise)",
-        |o, v| {
-            o.delta = Some(v.share()?);
-            Ok(())
-        },
-    ),
     Row::value("expect-exit", None, "N", "every start must end with exit code N", |o, v| {
         o.accepted = expect_exit(v.whole(0)?)?;
         Ok(())
@@ -127,11 +113,11 @@ static MEASURE_ROWS: &[Row<MeasureOptions>] = &[
 ];
 
 static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
-    Row::value("env", None, "K=V", "set a variable for the commands; may be repeated", |o, v| {
+    Row::value("env", None, "K=V", "set a variable for all commands; repeatable", |o, v| {
         o.env.push(v.pair()?);
         Ok(())
     }),
-    Row::switch("clear-env", None, "start the commands with only the variables given by --env", |o, _| {
+    Row::switch("clear-env", None, "only the variables given by --env", |o, _| {
         o.clear_env = true;
         Ok(())
     }),
@@ -139,39 +125,26 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
         o.cwd = Some(v.owned()?.into());
         Ok(())
     }),
-    Row::value(
-        "stdin",
-        None,
-        "FILE",
-        "null (default), inherit, or a file that every start reads from its beginning",
-        |o, v| {
-            o.stdin = match v.os()?.to_str() {
-                Some("null") => StdinChoice::Null,
-                Some("inherit") => StdinChoice::Inherit,
-                _ => StdinChoice::File(v.owned()?.into()),
-            };
-            Ok(())
-        },
-    ),
-    Row::choice(
-        "stdout",
-        &["pipe", "null", "pty"],
-        "WHERE",
-        "pipe (default: drained, first byte stamped), null, or pty",
-        |o, v| {
-            o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null), ("pty", Stdout::Pty)])?;
-            Ok(())
-        },
-    ),
-    Row::switch(
-        "eof",
-        None,
-        "stamp the end of standard output too (makes each start some 10 µs dearer)",
-        |o: &mut MeasureOptions, _| {
-            o.stamp_eof = true;
-            Ok(())
-        },
-    ),
+    Row::value("stdin", None, "FILE", "null (default), inherit, or a file read by each start", |o, v| {
+        o.stdin = match v.os()?.to_str() {
+            Some("null") => StdinChoice::Null,
+            Some("inherit") => StdinChoice::Inherit,
+            _ => StdinChoice::File(v.owned()?.into()),
+        };
+        Ok(())
+    }),
+    Row::choice("stdout", &["pipe", "null", "pty"], "WHERE", "pipe (default: drained), null or pty", |o, v| {
+        o.stdout = v.one_of(&[("pipe", Stdout::Pipe), ("null", Stdout::Null), ("pty", Stdout::Pty)])?;
+        Ok(())
+    }),
+    Row::switch("eof", None, "stamp stdout's end too (adds some 10 µs a start)", |o: &mut MeasureOptions, _| {
+        o.stamp_eof = true;
+        Ok(())
+    }),
+    Row::switch("keep", None, "leave running what the commands left behind", |o: &mut MeasureOptions, _| {
+        o.keep = true;
+        Ok(())
+    }),
     Row::value("cpu", None, "N", "run the commands on processor N", |o, v| {
         o.cpu = Some(usize::try_from(v.whole(0)?).map_err(|_| "is too large".to_string())?);
         Ok(())

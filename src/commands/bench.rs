@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::Hooks;
+use super::hooks::{HookList, Hooks};
 use super::measuring::{Extras, MeasureOptions, Measured, measure_with, split_line};
-use super::{probing, program};
+use super::saving::write_file;
+use super::{baseline, probing, program};
 use crate::error::{Context, Error, Exit, Result};
 use crate::json::Json;
 use crate::measure::command::Command;
@@ -14,7 +15,8 @@ use crate::output::Output;
 use crate::record::bench::BenchRecord;
 use crate::report::{bench_json, bench_text, export};
 use crate::stat::verdict::Verdict;
-use crate::sys::start::{FNV_START, fnv1a};
+use crate::sys::output_hash::OutputHash;
+use crate::sys::signal::interrupted;
 
 /// Options of `bench`.
 #[derive(Debug, Clone)]
@@ -33,6 +35,8 @@ pub struct Options {
     pub env_for: Vec<(usize, OsString, OsString)>,
     /// Commands run once before each command's first start.
     pub setup: Vec<OsString>,
+    /// Commands run before each round.
+    pub setup_round: Vec<OsString>,
     /// Commands run before each start.
     pub prepare: Vec<OsString>,
     /// Commands run after each start.
@@ -57,6 +61,10 @@ pub struct Options {
     pub plot: bool,
     /// Facts that the user adds to the record.
     pub notes: Vec<(OsString, OsString)>,
+    /// Where to save what `check` compares with.
+    pub save_baseline: Option<PathBuf>,
+    /// Where to keep copies of the programs for it.
+    pub keep_binaries: Option<PathBuf>,
     /// Files to write: the artifact, a row a sample, a table.
     pub exports: Vec<(Export, PathBuf)>,
 }
@@ -82,6 +90,7 @@ impl Default for Options {
             reference: 1,
             env_for: Vec::new(),
             setup: Vec::new(),
+            setup_round: Vec::new(),
             prepare: Vec::new(),
             conclude: Vec::new(),
             cleanup: Vec::new(),
@@ -94,6 +103,8 @@ impl Default for Options {
             samples: false,
             plot: false,
             notes: Vec::new(),
+            save_baseline: None,
+            keep_binaries: None,
             exports: Vec::new(),
         }
     }
@@ -104,16 +115,47 @@ impl Default for Options {
 /// # Errors
 /// Usage, a command that fails or cannot be executed, or trouble of ours.
 pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
+    if options.keep_binaries.is_some() && options.save_baseline.is_none() {
+        return Err(
+            Error::new("keeps the programs of a baseline: give --save-baseline FILE too").context("--keep-binaries")
+        );
+    }
     let commands = commands(options)?;
     let extras = extras(options, &commands)?;
+    let marked = match &options.save_baseline {
+        Some(_) => baseline::mark(&commands, options.keep_binaries.as_deref())?,
+        None => Vec::new(),
+    };
     let mut measured = measure_with(&options.measure, &extras, &commands, output)?;
     if options.probes > 0 && measured.exit == Exit::Done && !options.until_first_byte {
         output.progress("observing");
         probing::probe_all(&mut measured.record, &commands, options.probes, options.measure.timeout_ns);
         output.progress("");
+        if interrupted() {
+            measured.exit = Exit::Interrupted;
+        }
+    }
+    if let Some(file) = &options.save_baseline {
+        save_baseline(options, &mut measured, marked, file, output)?;
     }
     print(options, common, &mut measured, output)?;
     verdict(options, &measured)
+}
+
+fn save_baseline(
+    options: &Options,
+    measured: &mut Measured,
+    marked: Vec<baseline::Marked>,
+    file: &Path,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let place = |i: usize| {
+        let own = options.env_for.iter().filter(|(n, ..)| *n == i + 1);
+        let own: Vec<_> = own.map(|(_, name, value)| (name.clone(), value.clone())).collect();
+        baseline::place(&options.measure, &own, hook_lines(options, i))
+    };
+    let places = (0..marked.len()).map(place).collect::<Result<Vec<_>>>()?;
+    baseline::save(&options.measure, measured, marked, places, file, output)
 }
 
 fn commands(options: &Options) -> Result<Vec<Command>> {
@@ -146,20 +188,34 @@ fn commands(options: &Options) -> Result<Vec<Command>> {
     Ok(commands)
 }
 
-fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<Vec<Command>> {
+/// The hooks of command `i` as they were given, by the name of their flag.
+fn hook_lines(options: &Options, i: usize) -> Vec<(String, OsString)> {
+    let lists = [
+        ("setup", &options.setup),
+        ("setup-round", &options.setup_round),
+        ("prepare", &options.prepare),
+        ("conclude", &options.conclude),
+        ("cleanup", &options.cleanup),
+    ];
+    let of = |list: &Vec<OsString>| list.get(if list.len() == 1 { 0 } else { i }).cloned();
+    lists.into_iter().filter_map(|(flag, list)| Some((flag.to_string(), of(list)?))).collect()
+}
+
+fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<HookList> {
     if lines.len() > 1 && lines.len() != commands {
         let why =
             format!("give it once for all commands or once for each: {} times for {commands} commands", lines.len());
         return Err(Error::new(why).context(flag));
     }
     let make = |line: &OsString| split_line(line).and_then(|argv| options.measure.command(argv)).context(|| flag);
-    lines.iter().map(make).collect()
+    Ok(HookList::spread(lines.iter().map(make).collect::<Result<Vec<_>>>()?, commands))
 }
 
 fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let n = commands.len();
     let hooks = Hooks {
         setup: hook(options, "--setup", &options.setup, n)?,
+        setup_round: hook(options, "--setup-round", &options.setup_round, n)?,
         prepare: hook(options, "--prepare", &options.prepare, n)?,
         conclude: hook(options, "--conclude", &options.conclude, n)?,
         cleanup: hook(options, "--cleanup", &options.cleanup, n)?,
@@ -167,27 +223,28 @@ fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let expected_output = match &options.expect_output {
         Some(path) => {
             let bytes = std::fs::read(path).context(|| format!("--expect-output {}", path.display()))?;
-            Some((bytes.len() as u64, fnv1a(FNV_START, &bytes)))
+            vec![Some((bytes.len() as u64, OutputHash::of(&bytes))); n]
         }
-        None => None,
+        None => Vec::new(),
     };
-    let evict = if options.cold { commands.iter().map(|c| files_of(options, c)).collect() } else { Vec::new() };
+    let evict =
+        if options.cold { commands.iter().map(|c| files_of(&options.measure, c)).collect() } else { Vec::new() };
     Ok(Extras {
         hooks,
         evict,
         until_first_byte: options.until_first_byte,
         expected_output,
         reference: options.reference - 1,
+        ..Extras::default()
     })
 }
 
 /// Every file that a start of the command maps, as far as that can be told from the files.
-fn files_of(options: &Options, command: &Command) -> Vec<PathBuf> {
+pub(super) fn files_of(options: &MeasureOptions, command: &Command) -> Vec<PathBuf> {
     let Ok(chain) = program::chain(&command.path) else { return vec![command.path.clone()] };
     let mut files: Vec<PathBuf> = chain.iter().map(|f| f.path.clone()).collect();
-    let o = &options.measure;
     let last = files.last().cloned().unwrap_or_default();
-    if let Ok(closure) = program::closure(&last, &o.environment(), o.cwd.as_deref()) {
+    if let Ok(closure) = program::closure(&last, &options.environment(), options.cwd.as_deref()) {
         files.extend(closure.objects.into_iter().map(|o| o.path).filter(|p| *p != last));
     }
     files
@@ -231,25 +288,6 @@ fn print(options: &Options, common: &Common, measured: &mut Measured, output: &m
         text.push_str(&bench_text::plots(r, &arms, output.style));
     }
     output.text(&text)
-}
-
-/// Writes beside the file and renames, so that an interrupted write leaves no half file; `-` is standard output.
-fn write_file(path: &Path, text: &str, output: &mut Output<'_>) -> Result<()> {
-    if path == Path::new("-") {
-        return output.text(text);
-    }
-    let mut temporary = path.as_os_str().to_os_string();
-    temporary.push(format!(".{}.new", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    let regular = std::fs::metadata(path).map_or(true, |m| m.is_file());
-    let written = if regular {
-        std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path))
-    } else {
-        std::fs::write(path, text)
-    };
-    written.context(|| "cannot write").context(|| path.to_string_lossy()).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temporary);
-    })
 }
 
 /// The exit code: interrupted, output that differs, not decided under `--strict`.

@@ -1,20 +1,29 @@
 //! `premain PROGRAM`: the main job, as a list of steps.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 
+use super::calibrate::effort;
 use super::common::Common;
 use super::measuring::{MeasureOptions, measure};
 use super::{probing, program};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
+use crate::loader::Closure;
 use crate::measure::command::Command;
+use crate::model::check::check;
+use crate::model::predict::predict;
+use crate::model::savings::savings;
+use crate::model::store::Model;
 use crate::output::Output;
+use crate::report::accounting::Accounted;
 use crate::report::explain::{Explained, Had};
 use crate::report::findings::findings;
+use crate::report::trace::{TracedCommand, predictions};
 use crate::report::{explain_json, explain_text};
-use crate::trace::probe::{self, Phases};
-use crate::trace::recording::NotTraced;
-use crate::trace::stops::Tracer;
+use crate::sys::signal::interrupted;
+use crate::trace::study::Observer;
+use crate::trace::summary::{Choice, Study, summary};
 
 /// Options of `explain`.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +34,8 @@ pub struct Options {
     pub argv: Vec<OsString>,
 }
 
-/// Starts under trace that the phases are taken from.
-const PROBE_STARTS: usize = 9;
+/// Observed starts that the phases are taken from.
+const PROBE_STARTS: usize = 11;
 /// Starts in which threads and system calls are counted.
 const CENSUS_STARTS: u64 = 3;
 
@@ -47,15 +56,26 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let closure = closure(options, files.last());
 
     // Then a few starts under trace, apart from the timed ones.
-    output.progress("tracing");
-    let limit = options.measure.timeout_ns;
-    let phases = phases(&commands[0], limit);
     let mut bench = measured.record;
-    probing::probe_all(&mut bench, &commands, CENSUS_STARTS, limit);
+    let phases = match measured.exit {
+        Exit::Done => {
+            output.progress("tracing");
+            let phases = observe(options, &commands[0], &closure);
+            probing::probe_all(&mut bench, &commands, CENSUS_STARTS, options.measure.timeout_ns);
+            output.progress("");
+            phases
+        }
+        _ => Err("interrupted".to_string()),
+    };
+    let exit = if interrupted() { Exit::Interrupted } else { measured.exit };
+
+    // Then the host model's account of the way to the entry point, beside a measurement of just that.
+    output.progress("predicting");
+    let accounted = accounted(files.last(), &closure);
     output.progress("");
 
     // What all that says.
-    let mut explained = Explained { files, closure, bench, phases, findings: Vec::new() };
+    let mut explained = Explained { files, closure, bench, phases, accounted, findings: Vec::new() };
     explained.findings = findings(&explained);
     if common.json {
         output.text(&explain_json::document(&explained).pretty())?;
@@ -63,10 +83,10 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         let text = explain_text::text(&explained, output.style);
         output.text(&text)?;
     }
-    Ok(measured.exit)
+    Ok(exit)
 }
 
-fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader::Closure> {
+fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {
     let Some(facts) = program.filter(|f| f.format == Format::Elf) else {
         return Err("not an ELF program".to_string());
     };
@@ -74,10 +94,42 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<crate::loader:
     program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
 }
 
-fn phases(command: &Command, timeout_ns: Option<u64>) -> Had<Phases> {
-    let tracer = Tracer::new().map_err(|e| e.to_string())?;
-    probe::phases(&tracer, &command.program, PROBE_STARTS, timeout_ns).map_err(|e| match e {
-        NotTraced::Denied(why) => why,
-        NotTraced::Failed(e) => e.to_string(),
+/// Time for measuring a copy that exits at its entry point.
+const ACCOUNT_BUDGET_NS: u64 = 500_000_000;
+
+fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>) -> Had<Accounted> {
+    let (Some(program), Ok(closure)) = (program, closure) else { return Err("no ELF program to predict".to_string()) };
+    let model = Model::default_path().and_then(|p| Model::load(&p)).map_err(|e| e.to_string())?;
+    let prediction = predict(&model, closure).map_err(|e| e.to_string())?;
+    let checked = check(&model, std::slice::from_ref(&program.path), effort(ACCOUNT_BUDGET_NS), &mut |_, _| {});
+    let (measured_ns, drift) = match checked {
+        Ok(c) => {
+            let why = || c.skipped.first().map_or_else(|| "unknown".to_string(), |(_, why)| why.clone());
+            (c.programs.first().map(|p| p.measured_ns).ok_or_else(why), Some(c.drift))
+        }
+        Err(e) => (Err(e.to_string()), None),
+    };
+    let savings = savings(&model, closure, program, &prediction);
+    Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns })
+}
+
+/// Observes some starts by the best means that works here.
+fn observe(options: &Options, command: &Command, closure: &Had<Closure>) -> Had<TracedCommand> {
+    let seen = || -> Result<Study> {
+        let limit = options.measure.timeout_ns;
+        let mut observer = Observer::new(&command.program, &command.path, Choice::Auto, limit)?;
+        for _ in 0..PROBE_STARTS {
+            observer.observe()?;
+        }
+        Ok(observer.finish())
+    };
+    let study = seen().map_err(|e| e.to_string())?;
+    Ok(TracedCommand {
+        name: command.name.clone(),
+        argv: command.argv.clone(),
+        path: command.path.clone(),
+        summary: summary(&study),
+        study,
+        predicted: closure.as_ref().map_or_else(|_| HashMap::new(), predictions),
     })
 }

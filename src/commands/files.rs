@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::facts::LinkFacts;
-use crate::loader::binary::File;
+use crate::loader::binary::{Binary, File};
 use crate::loader::files::{Bytes, Errno, FileId, Files, Opened};
 use crate::loader::host::Host;
 use crate::loader::root::Rooted;
@@ -91,32 +91,46 @@ impl Read {
 /// # Errors
 /// Why it cannot be read, or what it is instead of a program. The path is not part of the error.
 pub fn read(view: &View, path: &Path, arch: Option<&str>) -> Result<Read> {
-    let (id, bytes, held) = open(view, path)?;
+    let opened = open(view, path)?;
+    let other = what_else((*opened.1).as_ref());
+    parse(path, arch, opened)?.ok_or_else(|| Error::new(other))
+}
+
+/// The same, with `None` for a file that is no program of any kind.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_program(view: &View, path: &Path, arch: Option<&str>) -> Result<Option<Read>> {
+    parse(path, arch, open(view, path)?)
+}
+
+fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Option<Read>> {
     let file = File::new(id, Ok(bytes.clone()));
     let data = file.data();
     let (facts, elf) = if script::is_script(data) {
         (vec![script::link_facts(path, data)?], None)
     } else if data.starts_with(b"\x7fELF") {
         let file = Arc::new(file);
-        let facts = file.binary(path).map_err(Error::new)?.facts.clone();
+        let facts = file.binary(path).and_then(Binary::facts).map_err(Error::new)?.clone();
         (vec![facts], Some(file))
-    } else if macho::is_macho(data) || macho::is_java_class(data) {
+    } else if macho::is_macho(data) {
         (macho::link_facts(path, data, arch)?, None)
     } else {
-        return Err(Error::new(what_else(data)));
+        return Ok(None);
     };
     let mut read = Read { facts, elf, bytes, held };
     read.note_change(path);
-    Ok(read)
+    Ok(Some(read))
 }
 
-/// Facts of one host file without its closure.
+/// Facts of one host file without its closure: of a universal one, the slice that this host would start.
 ///
 /// # Errors
 /// As [`read`].
 pub fn facts(path: &Path) -> Result<LinkFacts> {
     let mut all = read(&View::Host, path, None)?.facts;
-    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(0)) }
+    let ours = all.iter().position(|f| macho::is_for(f, std::env::consts::ARCH)).unwrap_or(0);
+    if all.is_empty() { Err(Error::new("holds no image")) } else { Ok(all.swap_remove(ours)) }
 }
 
 type Held = (FileId, Bytes, Option<Arc<FileBytes>>);
@@ -163,6 +177,7 @@ fn what_else(bytes: &[u8]) -> String {
     ];
     let what = known.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, what)| *what);
     match what {
+        _ if macho::is_java_class(bytes) => "a Java class file: not ELF, Mach-O or a script".to_string(),
         Some(what) => format!("{what}: not ELF, Mach-O or a script"),
         None if bytes.is_empty() => "is empty".to_string(),
         None if bytes.iter().take(256).all(|b| *b == 0) => "only zeros: not ELF, Mach-O or a script".to_string(),

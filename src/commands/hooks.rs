@@ -1,4 +1,4 @@
-//! Commands around the timed ones, and what else is done before a start: none of it inside a timed window.
+//! What has to be done around a start or a round: none of it inside a timed window.
 //!
 //! Whatever runs between two starts cools caches and lets the processor doze: the next start is slower for it. So
 //! where anything ran, one throw-away start of the control goes first, before every arm alike, the control included.
@@ -11,21 +11,61 @@ use crate::measure::sampler::{ProcessSampler, Sampler};
 use crate::sys::page_cache::{self, Evicted};
 use crate::sys::start::{RawStart, StartFailure, StartOptions, Starter, Stdout};
 
-/// Commands around the timed ones; each list is empty, holds one for all, or one for each command.
+/// Commands that go with arms: one for all, one for each, or for some.
+#[derive(Debug, Default)]
+pub struct HookList {
+    commands: Vec<Command>,
+    /// Index into `commands` by arm.
+    of_arm: Vec<Option<usize>>,
+}
+
+impl HookList {
+    /// One command for all of `arms` arms, or one for each.
+    pub fn spread(commands: Vec<Command>, arms: usize) -> HookList {
+        let index = |arm: usize| if commands.len() == 1 { Some(0) } else { Some(arm).filter(|a| *a < commands.len()) };
+        HookList { of_arm: (0..arms).map(index).collect(), commands }
+    }
+
+    /// The next arm's command, or none for it.
+    pub fn push(&mut self, command: Option<Command>) {
+        self.of_arm.push(command.is_some().then_some(self.commands.len()));
+        self.commands.extend(command);
+    }
+
+    /// The next arm shares the command of the arm before it.
+    pub fn push_same(&mut self) {
+        let same = self.of_arm.last().copied().flatten();
+        self.of_arm.push(same);
+    }
+
+    /// True where no arm has a command.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Every command once, however many arms share it.
+    pub fn all(&self) -> &[Command] {
+        &self.commands
+    }
+
+    fn for_arm(&self, arm: usize) -> Option<&Command> {
+        self.commands.get(self.of_arm.get(arm).copied().flatten()?)
+    }
+}
+
+/// Commands around the timed ones.
 #[derive(Debug, Default)]
 pub struct Hooks {
     /// Once before a command's first start.
-    pub setup: Vec<Command>,
+    pub setup: HookList,
+    /// Before each round, once each.
+    pub setup_round: HookList,
     /// Before each of its starts.
-    pub prepare: Vec<Command>,
+    pub prepare: HookList,
     /// After each of its starts.
-    pub conclude: Vec<Command>,
+    pub conclude: HookList,
     /// Once after its last start.
-    pub cleanup: Vec<Command>,
-}
-
-fn for_arm(list: &[Command], arm: usize) -> Option<&Command> {
-    list.get(if list.len() == 1 { 0 } else { arm })
+    pub cleanup: HookList,
 }
 
 /// Runs one such command; it must end with 0.
@@ -47,17 +87,27 @@ pub fn run_hook(what: &str, command: &Command, timeout_ns: Option<u64>) -> Resul
             Err(fail(format!("{}{said}", raw.status)))
         }
         Err(StartFailure::Exec(errno)) => Err(fail(Error::from_errno(errno).to_string())),
+        Err(StartFailure::Setup(what, errno)) => Err(fail(format!("{what}: {}", Error::from_errno(errno)))),
         Err(StartFailure::System(e)) => Err(e),
         Err(StartFailure::Interrupted) => Err(Error::new("interrupted").with_exit(Exit::Interrupted)),
     }
 }
 
-/// Runs the set-up or clean-up commands, one for each of `commands` commands.
+/// Runs every clean-up command, even where one fails: the first failure is told.
 ///
 /// # Errors
 /// As [`run_hook`].
-pub fn run_once_each(what: &str, list: &[Command], commands: usize, timeout_ns: Option<u64>) -> Result<()> {
-    (0..commands).filter_map(|arm| for_arm(list, arm)).try_for_each(|c| run_hook(what, c, timeout_ns))
+pub fn run_each(what: &str, list: &HookList, commands: usize, timeout_ns: Option<u64>) -> Result<()> {
+    let hooks = (0..commands).filter_map(|arm| list.for_arm(arm));
+    hooks.map(|c| run_hook(what, c, timeout_ns)).fold(Ok(()), Result::and)
+}
+
+/// Runs the set-up command of each of `commands` commands.
+///
+/// # Errors
+/// As [`run_hook`].
+pub fn run_once_each(what: &str, list: &HookList, commands: usize, timeout_ns: Option<u64>) -> Result<()> {
+    (0..commands).filter_map(|arm| list.for_arm(arm)).try_for_each(|c| run_hook(what, c, timeout_ns))
 }
 
 /// A sampler that does what has to be done around each start.
@@ -76,14 +126,19 @@ pub struct HookedSampler<'a> {
     pub evicted: Vec<Evicted>,
 }
 
+/// Ctrl-C during a hook ends the run as it does during a start: what is complete is kept.
+fn ended(e: Error) -> StartFailure {
+    if e.exit() == Exit::Interrupted { StartFailure::Interrupted } else { StartFailure::System(e) }
+}
+
 impl HookedSampler<'_> {
     fn anything_between(&self) -> bool {
         !self.hooks.prepare.is_empty() || !self.hooks.conclude.is_empty() || !self.evict.is_empty()
     }
 
     fn before(&mut self, arm: usize) -> Result<(), StartFailure> {
-        if let Some(c) = for_arm(&self.hooks.prepare, arm).filter(|_| arm < self.commands) {
-            run_hook("prepare", c, self.timeout_ns)?;
+        if let Some(c) = self.hooks.prepare.for_arm(arm).filter(|_| arm < self.commands) {
+            run_hook("prepare", c, self.timeout_ns).map_err(ended)?;
         }
         // The throw-away start goes before pages are dropped: it would read nothing of theirs back, but time passes.
         self.inner.start(self.commands)?;
@@ -103,10 +158,20 @@ impl Sampler for HookedSampler<'_> {
             self.before(arm)?;
         }
         let raw = self.inner.start(arm)?;
-        if let Some(c) = for_arm(&self.hooks.conclude, arm).filter(|_| arm < self.commands) {
-            run_hook("conclude", c, self.timeout_ns)?;
+        if let Some(c) = self.hooks.conclude.for_arm(arm).filter(|_| arm < self.commands) {
+            run_hook("conclude", c, self.timeout_ns).map_err(ended)?;
         }
         Ok(raw)
+    }
+
+    fn begin_round(&mut self) -> Result<(), StartFailure> {
+        for command in self.hooks.setup_round.all() {
+            run_hook("setup-round", command, self.timeout_ns).map_err(ended)?;
+        }
+        if !self.hooks.setup_round.is_empty() {
+            self.inner.start(self.commands)?;
+        }
+        Ok(())
     }
 
     fn now_ns(&self) -> u64 {

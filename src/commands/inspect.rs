@@ -74,6 +74,7 @@ impl ReadOptions {
             preload: self.preload.clone().or_else(|| env("LD_PRELOAD")),
             bind_now: env("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
             cwd,
+            cpu: loader::cpu::Cpu::host(),
             ..loader::Options::default()
         }
     }
@@ -100,6 +101,8 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     }
     let view = View::new(options.read.root.as_deref());
     let search = loader::Options {
+        // One file at a time: all threads for it. `survey` has a file for each thread instead.
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
         costly: options.show.symbols.map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX)),
         bindings: options.show.symbols.is_some() && (common.json || options.show.jsonl),
         ..options.read.search()
@@ -143,7 +146,10 @@ fn inspect(
 ) -> Result<Vec<Inspected>> {
     let path = &view.inside(path);
     let mut read = files::read(view, path, options.read.arch.as_deref())?;
-    let closure = closure(path, &read, view, search, memo, options)?;
+    let mut closures = Vec::new();
+    for facts in &read.facts {
+        closures.push(closure(path, facts, &read, view, search, memo, options)?);
+    }
     let pages = match (&read.elf, options.show.pages) {
         (Some(_), true) => Some(elf::page_writes(path, bytes(&read))?),
         _ => None,
@@ -152,10 +158,9 @@ fn inspect(
         read.facts.iter().map(|facts| options.show.cross_check.then(|| cross_check(bytes(&read), facts))).collect();
     read.note_change(path);
     let mut all = Vec::new();
-    let mut closure = closure;
     let mut pages = pages;
-    for (facts, cross_check) in read.facts.into_iter().zip(checks) {
-        all.push(Inspected { facts, closure: closure.take(), pages: pages.take(), cross_check });
+    for ((facts, closure), cross_check) in read.facts.into_iter().zip(closures).zip(checks) {
+        all.push(Inspected { facts, closure, pages: pages.take(), cross_check });
     }
     Ok(all)
 }
@@ -164,17 +169,23 @@ fn bytes(read: &Read) -> &[u8] {
     (*read.bytes).as_ref()
 }
 
+/// What the file's own loader maps; each slice of a universal file has a closure of its own.
 fn closure(
     path: &Path,
+    facts: &LinkFacts,
     read: &Read,
     view: &View,
     search: &loader::Options,
     memo: &Memo,
     options: &Options,
 ) -> Result<Option<Closure>> {
-    match &read.elf {
-        Some(file) if !options.read.no_closure => loader::closure_of(path, file.clone(), search, view, memo).map(Some),
-        _ => Ok(None),
+    if options.read.no_closure {
+        return Ok(None);
+    }
+    match (&read.elf, &facts.macho) {
+        (Some(file), _) => loader::closure_of(path, file.clone(), search, view, memo).map(Some),
+        (None, Some(_)) => Ok(Some(loader::dyld::closure(path, facts, &search.cwd, view))),
+        (None, None) => Ok(None),
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::hooks::{self, HookedSampler, Hooks};
+use super::stopped;
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::{Command, show_argv};
 use crate::measure::control::{Control, control};
@@ -44,6 +45,30 @@ impl Accepted {
         let code = |t: &str| t.trim().parse::<u8>().map(i32::from);
         let codes = text.split(',').map(code).collect::<Result<Vec<_>, _>>();
         codes.map(Accepted::Codes).map_err(|_| "expected exit codes such as 1,2".to_string())
+    }
+
+    /// The same in words that [`Accepted::from_words`] reads: `0`, `any`, `0,1`, `=2`.
+    pub fn words(&self) -> String {
+        match self {
+            Accepted::Success => "0".to_string(),
+            Accepted::Any => "any".to_string(),
+            Accepted::Exactly(code) => format!("={code}"),
+            Accepted::Codes(codes) => codes.iter().fold("0".to_string(), |t, c| format!("{t},{c}")),
+        }
+    }
+
+    /// Reads what [`Accepted::words`] wrote.
+    ///
+    /// # Errors
+    /// Where it is nothing of the kind.
+    pub fn from_words(text: &str) -> Result<Accepted, String> {
+        let code = |t: &str| t.parse::<u8>().map(i32::from).map_err(|_| format!("'{text}' is no exit code"));
+        match text.strip_prefix('=') {
+            Some(only) => code(only).map(Accepted::Exactly),
+            None if text == "any" => Ok(Accepted::Any),
+            None if text == "0" => Ok(Accepted::Success),
+            None => Accepted::parse(text),
+        }
     }
 
     /// True where such an end counts as a start that went well.
@@ -102,6 +127,8 @@ pub struct MeasureOptions {
     pub stamp_eof: bool,
     /// Processor.
     pub cpu: Option<usize>,
+    /// Leave running what the commands left behind.
+    pub keep: bool,
     /// Order within rounds.
     pub order: Order,
     /// Seed.
@@ -128,6 +155,7 @@ impl Default for MeasureOptions {
             stdout: Stdout::default(),
             stamp_eof: false,
             cpu: None,
+            keep: false,
             order: Order::default(),
             seed: 1,
             delta: None,
@@ -175,9 +203,20 @@ impl MeasureOptions {
     pub fn command_with(&self, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let name = argv.first().context(|| "no command given")?;
         let path = resolve(name, std::env::var_os("PATH").as_deref())?;
+        self.command_at(path, argv, own_env)
+    }
+
+    /// The same for the file at `path`, whatever the command calls itself.
+    ///
+    /// # Errors
+    /// As [`MeasureOptions::command`], but that the file is not tried.
+    pub fn command_at(&self, path: PathBuf, argv: Vec<OsString>, own_env: &[(OsString, OsString)]) -> Result<Command> {
         let mut env = self.environment();
         set_variables(&mut env, own_env);
-        let mut program = Program::new(&path, &argv, &env)?;
+        // Recorded whole. Executed as it was found, as a shell does ($0 of a script shows it), but for another working
+        // directory, from which it would not be found.
+        let whole = std::path::absolute(&path).context(|| path.display().to_string())?;
+        let mut program = Program::new(if self.cwd.is_some() { &whole } else { &path }, &argv, &env)?;
         program.stdin = match &self.stdin {
             StdinChoice::Null => Stdin::Null,
             StdinChoice::Inherit => Stdin::Inherit,
@@ -188,14 +227,9 @@ impl MeasureOptions {
         if let Some(dir) = &self.cwd {
             std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
             program.cwd = Some(sys::process::c_string(dir.as_os_str())?);
-            if path.is_relative() {
-                // exec would look it up from the new directory: name the file that was found.
-                let absolute = std::path::absolute(&path).context(|| path.display().to_string())?;
-                program.target = sys::process::Target::Path(sys::process::c_string(absolute.as_os_str())?);
-            }
         }
         program.cpu = self.cpu;
-        Ok(Command { name: show_argv(&argv), argv, path, program })
+        Ok(Command { name: show_argv(&argv), argv, path: whole, program })
     }
 }
 
@@ -234,10 +268,14 @@ pub struct Extras {
     pub evict: Vec<Vec<PathBuf>>,
     /// End each start at its first byte of output.
     pub until_first_byte: bool,
-    /// Bytes and hash that every start's standard output must have.
-    pub expected_output: Option<(u64, u64)>,
+    /// Which ends are accepted, by command; empty: as [`MeasureOptions::accepted`] says.
+    pub accepted: Vec<Accepted>,
+    /// Bytes and hash that every start's standard output must have, by command; empty: whatever it writes.
+    pub expected_output: Vec<Option<(u64, u64)>>,
     /// Which command the others are compared with.
     pub reference: usize,
+    /// For each command which one it is compared with; empty: all with `reference`.
+    pub references: Vec<usize>,
 }
 
 /// Measures `commands` interleaved with the control.
@@ -260,9 +298,14 @@ pub fn measure_with(
     output: &mut Output<'_>,
 ) -> Result<Measured> {
     sys::signal::catch_interrupts()?;
-    sys::become_subreaper();
+    // Dropped last, whichever way we leave: what the commands left behind ends with it.
+    let mut adopted = sys::orphans::adopt();
     let mut control = control(&options.environment())?;
     control.command.program.cpu = options.cpu;
+    if let Some(cpu) = options.cpu {
+        // Where the commands run we do not: waking us up would take their processor.
+        sys::stay_off_cpu(cpu).context(|| format!("--cpu {cpu}"))?;
+    }
     // Arms: the commands, then the control twice.
     let arms: Vec<&Command> = commands.iter().chain([&control.command, &control.command]).collect();
     let plan = Plan {
@@ -278,6 +321,7 @@ pub fn measure_with(
         timeout_ns: options.timeout_ns,
         until_first_byte: extras.until_first_byte,
         stamp_eof: options.stamp_eof,
+        keep: options.keep,
     };
     let mut sampler = HookedSampler {
         evicted: vec![Default::default(); arms.len()],
@@ -288,38 +332,48 @@ pub fn measure_with(
         evict: extras.evict.clone(),
     };
     let mut log = Log::new()?;
-    let accept = |arm: usize, s: &Sample| accept(options, extras, arm < commands.len(), s);
-    hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns)?;
+    let accept = |arm: usize, s: &Sample| accept(options, extras, (arm < commands.len()).then_some(arm), s);
     let watch = HostWatch::begin();
-    let ran = {
-        let mut progress = progress_line(plan.rounds, output);
-        runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
+    let ready = hooks::run_once_each("setup", &extras.hooks.setup, commands.len(), options.timeout_ns);
+    let mut ran = match ready {
+        Ok(()) => {
+            let mut progress = progress_line(plan.rounds, output);
+            runner::run(&plan, &mut sampler, &accept, &mut log, &mut progress)
+        }
+        Err(e) => Ran { stop: Some(Stop::System(e)), ..Ran::default() },
     };
     let host = watch.end();
     output.progress("");
-    // Cleaning up is owed whatever happened; the first trouble is the one that is told.
-    let cleaned = hooks::run_once_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
-    let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept };
-    let measured = finish(options, commands, &made, ran, host, log)?;
+    // Cleaning up is owed whatever happened, an interrupt too; the first trouble is the one that is told.
+    if sys::signal::forget_interrupt() && ran.stop.is_none() {
+        ran.stop = Some(Stop::Interrupted);
+    }
+    let cleaned = hooks::run_each("cleanup", &extras.hooks.cleanup, commands.len(), options.timeout_ns);
+    let left_behind = if options.keep { adopted.keep() } else { adopted.end() };
+    let made = Made { sampler: &sampler, control: &control, plan: &plan, extras, accept: &accept, left_behind };
+    let measured = finish(options, commands, made, ran, host, log)?;
     if measured.exit == Exit::Done {
         cleaned?;
     }
     Ok(measured)
 }
 
-/// Is this end of a start as it should be?
-fn accept(options: &MeasureOptions, extras: &Extras, is_command: bool, s: &Sample) -> Result<(), String> {
-    // The control always has to do its one thing. A start that we ended ourselves ended well.
-    let takes = |a: &Accepted| a.takes(s.status) || s.ended_at_first_byte;
-    if !(if is_command { takes(&options.accepted) } else { s.status.is_success() }) {
+/// Is this end of a start as it should be? `command` is none for the control, which always has to do its one thing.
+fn accept(options: &MeasureOptions, extras: &Extras, command: Option<usize>, s: &Sample) -> Result<(), String> {
+    let Some(command) = command else {
+        return if s.status.is_success() { Ok(()) } else { Err(s.status.to_string()) };
+    };
+    // A start that we ended ourselves ended well.
+    let accepted = extras.accepted.get(command).unwrap_or(&options.accepted);
+    if !accepted.takes(s.status) && !s.ended_at_first_byte {
         return Err(s.status.to_string());
     }
-    if extras.until_first_byte && is_command && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
+    if extras.until_first_byte && !s.ended_at_first_byte && s.spawn_to_output.is_none() {
         return Err("ended without a byte of output (--until first-byte)".to_string());
     }
-    match extras.expected_output.filter(|_| is_command) {
-        Some(expected) if expected != (s.stdout_bytes, s.stdout_hash) => {
-            Err("standard output is not what --expect-output holds".to_string())
+    match extras.expected_output.get(command) {
+        Some(Some(expected)) if *expected != (s.stdout_bytes, s.stdout_hash) => {
+            Err("standard output is not what was expected".to_string())
         }
         _ => Ok(()),
     }
@@ -332,6 +386,7 @@ struct Made<'a> {
     plan: &'a Plan,
     extras: &'a Extras,
     accept: &'a runner::Accept<'a>,
+    left_behind: Vec<String>,
 }
 
 /// Shows rounds done, at most ten times a second: a terminal that is written to between starts is work of ours there.
@@ -351,34 +406,15 @@ fn progress_line<'a>(rounds: Rounds, output: &'a mut Output<'_>) -> impl FnMut(u
 fn finish(
     options: &MeasureOptions,
     commands: &[Command],
-    made: &Made<'_>,
+    made: Made<'_>,
     ran: Ran,
     host: HostRecord,
     mut log: Log,
 ) -> Result<Measured> {
-    let name = |arm: usize| commands.get(arm).map_or("control", |c| c.name.as_str()).to_string();
-    let limit = units::time(options.timeout_ns.unwrap_or(0) as f64);
     let exit = match ran.stop {
         None => Exit::Done,
         Some(Stop::Interrupted) if ran.rounds > 0 => Exit::Interrupted,
-        Some(Stop::Interrupted) => {
-            return Err(Error::new("interrupted before a round was complete").with_exit(Exit::Interrupted));
-        }
-        Some(Stop::System(e)) => return Err(e),
-        Some(Stop::Exec(arm, errno)) => return Err(exec_error(&name(arm), errno)),
-        Some(Stop::TimedOut(arm)) => {
-            let e = Error::new(format!("still running after {limit} (--timeout sets the limit)"));
-            return Err(e.context(name(arm)).with_exit(Exit::TimedOut));
-        }
-        Some(Stop::Refused(arm, why, stderr)) => {
-            let said = stderr
-                .lines()
-                .find(|l| !l.trim().is_empty())
-                .map_or(String::new(), |l| format!("; it said: {}", l.trim()));
-            let hint = if options.accepted == Accepted::Success { " (-i accepts failures)" } else { "" };
-            let e = Error::new(format!("{why} in round {}{said}{hint}", ran.rounds + 1));
-            return Err(e.context(name(arm)).with_exit(Exit::CommandFailed));
-        }
+        Some(stop) => return Err(stopped::error(stop, ran.rounds, options, commands)),
     };
     let cold = !made.extras.evict.is_empty();
     let setting = Setting {
@@ -394,21 +430,13 @@ fn finish(
         busy_retries: made.sampler.inner.busy_retries,
         until_first_byte: made.extras.until_first_byte,
         reference: made.extras.reference,
+        references: made.extras.references.clone(),
         delta: options.delta,
         evicted: if cold { made.sampler.evicted.clone() } else { Vec::new() },
+        left_behind: made.left_behind,
+        kept: options.keep,
     };
     let accepted = |arm: usize, s: &Sample| (made.accept)(arm, s).is_ok();
     let record = BenchRecord::build(setting, host, commands, &mut log, &accepted)?;
     Ok(Measured { record, log, exit })
-}
-
-/// An exec that the kernel refused: our error, never a fast start.
-fn exec_error(name: &str, errno: i32) -> Error {
-    let mut e = Error::from_errno(errno);
-    if errno == sys::ENOEXEC {
-        e = Error::new(
-            "Exec format error (no program for this machine, or a script without a #! line: no shell is tried)",
-        );
-    }
-    e.context("cannot execute").context(name).with_exit(Exit::CommandFailed)
 }

@@ -50,7 +50,11 @@ pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>)
         preload: var("LD_PRELOAD"),
         bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
         cwd,
+        cpu: loader::cpu::Cpu::host(),
         ..loader::Options::default()
     };
-    loader::closure(program, &options, &Host)
+    loader::closure(program, &options, &Host).or_else(|e| match files::facts(program) {
+        Ok(facts) if facts.macho.is_some() => Ok(loader::dyld::closure(program, &facts, &options.cwd, &Host)),
+        _ => Err(e),
+    })
 }

@@ -223,6 +223,7 @@ fn elf_facts(
         bind_now_by,
         libc_version: highest_glibc(versions),
         relative_tagged: tag(elf::DT_RELACOUNT).saturating_add(tag(elf::DT_RELCOUNT)),
+        relocation_types: start.by_type.clone(),
         implicit_got: start.implicit_got,
         pages: PAGE_SIZES.iter().map(|size| pages_written(image, start, *size)).collect(),
         ifuncs: symbols.ifuncs,

@@ -385,8 +385,8 @@ impl<'a> Image<'a> {
 /// The string at the start of `bytes`, without its NUL; none where no NUL comes within [`LONGEST_STRING`].
 pub fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
     let window = bytes.get(..LONGEST_STRING).unwrap_or(bytes);
-    let end = window.iter().position(|b| *b == 0)?;
-    window.get(..end)
+    // Reads a word at a time, which a search by bytes does not.
+    std::ffi::CStr::from_bytes_until_nul(window).ok().map(std::ffi::CStr::to_bytes)
 }
 
 /// The byte order that the header is written in, and whether EI_DATA names the other one. Linux never looks at EI_DATA,

@@ -182,7 +182,7 @@ const SPARC_TLS: &[RelocationType] = &[
 ];
 
 /// One past the largest type in a row: aarch64's dynamic types end at 1032.
-const TYPES: usize = 1040;
+pub(super) const TYPES: usize = 1040;
 
 /// Type to class, for one file.
 #[derive(Clone)]
@@ -232,10 +232,18 @@ impl Classes {
         Classes { by_type, mask: if packs_more { 0xff } else { u32::MAX }, relative_without_symbol }
     }
 
+    /// The type alone, without what SPARC 64 and MIPS 64 keep in the upper bits.
+    pub fn plain_type(&self, kind: u32) -> u32 {
+        kind & self.mask
+    }
+
     /// The class of a type; `symbol` is the index that the record names, 0 for none.
+    #[inline]
     pub fn class(&self, kind: u32, symbol: u32) -> Class {
         let kind = kind & self.mask;
-        if symbol == 0 && self.relative_without_symbol.contains(&RelocationType(kind)) {
+        // Asked for each of a million records: most machines have no such type.
+        let may_be = symbol == 0 && !self.relative_without_symbol.is_empty();
+        if may_be && self.relative_without_symbol.contains(&RelocationType(kind)) {
             return Class::Relative;
         }
         self.by_type.get(kind as usize).copied().unwrap_or(Class::Other)

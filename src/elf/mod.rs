@@ -30,6 +30,7 @@ pub mod pages;
 pub mod ranges;
 pub mod relocation;
 pub mod relro;
+pub mod rewrite;
 pub mod sections;
 pub mod startup;
 pub mod symbols;

@@ -6,8 +6,10 @@
 const SHIFT: u32 = 12;
 
 /// Gathers addresses that are written.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub struct PageSet {
+    /// The page that was noted last; no page has the number that stands here at first.
+    last: u64,
     /// Numbers of 4 KiB pages, in order of writing, without direct repetition until [`PageSet::settle`].
     numbers: Vec<u64>,
     /// Length at which repetitions are removed, so that memory follows the distinct pages and not the writes.
@@ -16,9 +18,15 @@ pub struct PageSet {
     spent: u64,
 }
 
-/// Pages that all writes over several pages together may note: 8 GiB, more than any program's copied objects.
+/// Pages that all writes over several pages together may note: 256 MiB, more than any program's copied objects.
 /// A file merely claims such sizes, and a claim must not become a loop.
-const RANGE_BUDGET: u64 = 1 << 21;
+const RANGE_BUDGET: u64 = 1 << 16;
+
+impl Default for PageSet {
+    fn default() -> PageSet {
+        PageSet { last: u64::MAX, numbers: Vec::new(), settle_at: 0, spent: 0 }
+    }
+}
 
 impl PageSet {
     /// Notes a write of `len` bytes.
@@ -35,7 +43,8 @@ impl PageSet {
 
     #[inline]
     fn push(&mut self, page: u64) {
-        if self.numbers.last() != Some(&page) {
+        if self.last != page {
+            self.last = page;
             self.numbers.push(page);
             if self.numbers.len() > self.settle_at.max(1 << 16) {
                 self.settle();

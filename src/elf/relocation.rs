@@ -89,6 +89,33 @@ impl<'a> Table<'a> {
         Records { bytes: self.bytes, shape: self.shape }
     }
 
+    /// Its records after the first `n`, which are not read.
+    pub fn records_after(&self, n: u64) -> Records<'a> {
+        let skip = usize::try_from(n).ok().and_then(|n| n.checked_mul(self.shape.record_size()));
+        let bytes = skip.and_then(|skip| self.bytes.get(skip..)).unwrap_or(&[]);
+        Records { bytes, shape: self.shape }
+    }
+
+    /// Calls `visit` with each record in order: as [`Table::records`], with the usual layout decoded in a loop of its
+    /// own, since large programs have a million of them.
+    #[inline]
+    pub fn for_each(&self, mut visit: impl FnMut(Relocation)) {
+        let usual = Shape { is_64: true, has_addend: true, big_endian: false, mips64el: false };
+        if self.shape != usual {
+            return self.records().for_each(visit);
+        }
+        let word = |bytes: &[u8; 24], at: usize| {
+            let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+            u64::from_le_bytes(word.copied().unwrap_or_default())
+        };
+        let mut rest = self.bytes;
+        while let Some((record, after)) = rest.split_first_chunk::<24>() {
+            let (offset, info, addend) = (word(record, 0), word(record, 8), word(record, 16) as i64);
+            visit(Relocation { offset, kind: info as u32, symbol: (info >> 32) as u32, addend });
+            rest = after;
+        }
+    }
+
     /// Number of records.
     pub fn len(&self) -> usize {
         self.bytes.len().checked_div(self.shape.record_size()).unwrap_or(0)

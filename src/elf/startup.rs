@@ -12,7 +12,7 @@
 use object::elf;
 
 use super::image::Image;
-use super::machine::{Class, Classes};
+use super::machine::{Class, Classes, TYPES};
 use super::pages::PageSet;
 use super::relocation::{Relocation, Tables};
 use super::relro::Protected;
@@ -24,6 +24,8 @@ use crate::facts::RelocationCounts;
 pub struct Startup {
     /// Records by class.
     pub counts: RelocationCounts,
+    /// Records by type number, those that there are; types past the machine's are in the last.
+    pub by_type: Vec<(u32, u64)>,
     /// Sorted numbers of the distinct 4 KiB pages written.
     pub pages: Vec<u64>,
     /// One past the largest symbol index that a record names.
@@ -64,6 +66,15 @@ impl Sink for PageSet {
     }
 }
 
+/// Records in a row that name the same type and no symbol: nearly all of a large program. They are counted once, at
+/// their end.
+#[derive(Clone, Copy)]
+struct Run {
+    kind: u32,
+    class: Class,
+    len: u64,
+}
+
 /// Gathers a [`Startup`].
 struct Pass<'p, 'a, S> {
     image: &'p Image<'a>,
@@ -72,6 +83,13 @@ struct Pass<'p, 'a, S> {
     protected: Protected,
     skip_slots: bool,
     counts: [u64; Class::COUNT],
+    by_type: Box<[u64; TYPES]>,
+    run: Run,
+    run_type: u32,
+    /// No record of another class came yet in the table that DT_RELACOUNT speaks of.
+    in_prefix: bool,
+    prefix: u64,
+    word: u64,
     sink: S,
     symbols_seen: u64,
     open_slots: u64,
@@ -99,8 +117,11 @@ pub fn startup_into<S: Sink>(
             pass.sink.write(Writer::Relr, addr, image.word_size());
         });
     }
+    let first = if tables.rela.is_empty() { &tables.rel } else { &tables.rela };
     for table in [&tables.rel, &tables.rela, &tables.plt_alone] {
-        table.records().for_each(|r| pass.record(r));
+        pass.in_prefix = std::ptr::eq(table, first);
+        table.for_each(|r| pass.record(r));
+        pass.end_run();
     }
     let mut packed_fault = false;
     if let Some((packed, _)) = &tables.packed {
@@ -112,18 +133,19 @@ pub fn startup_into<S: Sink>(
     if lazy && !tables.plt.is_empty() {
         pass.lazy_header();
     }
+    pass.end_run();
     let implicit_got = pass.mips_got();
-    let relative_prefix = pass.relative_prefix(tables);
     let mut counts = pass.relocation_counts();
     counts.relr = relr;
     counts.table_bytes = tables.table_bytes;
     let start = Startup {
         counts,
+        by_type: pass.types(),
         pages: Vec::new(),
         symbols_seen: pass.symbols_seen,
         open_slots: pass.open_slots,
         implicit_got,
-        relative_prefix,
+        relative_prefix: pass.prefix,
         packed_fault,
     };
     (start, pass.sink)
@@ -144,8 +166,10 @@ pub fn static_startup_into<S: Sink>(
 ) -> (Startup, S) {
     let mut pass = Pass::new(image, false, protected, sink);
     records.for_each(|r| pass.record(r));
+    pass.end_run();
     let counts = pass.relocation_counts();
-    (Startup { counts, open_slots: pass.open_slots, ..Startup::default() }, pass.sink)
+    let by_type = pass.types();
+    (Startup { counts, by_type, open_slots: pass.open_slots, ..Startup::default() }, pass.sink)
 }
 
 impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
@@ -157,6 +181,12 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
             protected,
             skip_slots: lazy && !lazy_slots_are_written(image),
             counts: [0; Class::COUNT],
+            by_type: Box::new([0; TYPES]),
+            run: Run { kind: 0, class: Class::None, len: 0 },
+            run_type: 0,
+            in_prefix: false,
+            prefix: 0,
+            word: image.word_size(),
             sink,
             symbols_seen: 0,
             open_slots: 0,
@@ -165,19 +195,43 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
 
     #[inline]
     fn record(&mut self, r: Relocation) {
-        let class = self.classes.class(r.kind, r.symbol);
-        if let Some(count) = self.counts.get_mut(class as usize) {
-            *count = count.saturating_add(1);
+        if r.symbol != 0 || r.kind != self.run.kind {
+            self.start_run(r);
         }
+        self.run.len = self.run.len.saturating_add(1);
+        match self.run.class {
+            Class::Relative | Class::Absolute | Class::Other => {
+                self.sink.write(Writer::Record(self.run.class), r.offset, self.word);
+            }
+            Class::None => {}
+            class => self.other_record(class, r),
+        }
+    }
+
+    /// A record with a symbol is a run of its own: its class may depend on it.
+    fn start_run(&mut self, r: Relocation) {
+        self.end_run();
+        // No type of a file has this number, so that a symbol's record never continues.
+        let kind = if r.symbol == 0 { r.kind } else { u32::MAX };
+        self.run = Run { kind, class: self.classes.class(r.kind, r.symbol), len: 0 };
+        self.run_type = self.classes.plain_type(r.kind);
         if r.symbol != 0 {
             self.symbols_seen = self.symbols_seen.max(u64::from(r.symbol).saturating_add(1));
         }
-        match class {
-            Class::Relative | Class::Absolute | Class::Other => {
-                self.sink.write(Writer::Record(class), r.offset, self.image.word_size());
-            }
-            Class::None => {}
-            _ => self.other_record(class, r),
+    }
+
+    fn end_run(&mut self) {
+        let len = std::mem::take(&mut self.run.len);
+        self.in_prefix &= len == 0 || self.run.class == Class::Relative;
+        if self.in_prefix {
+            self.prefix = self.prefix.saturating_add(len);
+        }
+        if let Some(count) = self.counts.get_mut(self.run.class as usize) {
+            *count = count.saturating_add(len);
+        }
+        let kind = (self.run_type as usize).min(TYPES.saturating_sub(1));
+        if let Some(count) = self.by_type.get_mut(kind) {
+            *count = count.saturating_add(len);
         }
     }
 
@@ -230,10 +284,8 @@ impl<'p, 'a, S: Sink> Pass<'p, 'a, S> {
         entries.saturating_sub(2)
     }
 
-    fn relative_prefix(&self, tables: &Tables) -> u64 {
-        let table = if tables.rela.is_empty() { tables.rel } else { tables.rela };
-        let relative = |r: &Relocation| self.classes.class(r.kind, r.symbol) == Class::Relative;
-        table.records().take_while(relative).count() as u64
+    fn types(&self) -> Vec<(u32, u64)> {
+        (0u32..).zip(self.by_type.iter()).filter(|(_, n)| **n > 0).map(|(kind, n)| (kind, *n)).collect()
     }
 
     fn relocation_counts(&self) -> RelocationCounts {

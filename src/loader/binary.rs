@@ -2,13 +2,13 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::elf;
 
 use super::files::{Bytes, Errno, FileId};
-use super::identity::{Identity, identify};
+use super::identity::{Identity, identify_file};
 use super::symbols::Symbols;
 use crate::elf::image::Image;
 use crate::facts::LinkFacts;
@@ -105,11 +105,13 @@ pub struct Binary {
     pub relacount: u64,
     /// It has a dynamic table that can be read.
     pub has_dynamic: bool,
+    /// DT_RELR is present.
+    pub has_relr: bool,
     /// Why glibc would not map it as a library.
     pub not_a_library: Option<&'static str>,
-    /// What the file says of itself.
-    pub facts: LinkFacts,
+    path: PathBuf,
     bytes: Bytes,
+    facts: OnceLock<Result<LinkFacts, String>>,
     symbols: OnceLock<Symbols>,
     identity: OnceLock<Identity>,
 }
@@ -117,7 +119,6 @@ pub struct Binary {
 impl Binary {
     fn read(path: &Path, bytes: &Bytes) -> Result<Binary, String> {
         let image = Image::parse(bytes.as_ref().as_ref()).map_err(|e| e.to_string())?;
-        let facts = facts_of(path, bytes.as_ref().as_ref())?;
         let string = |tag| image.dynamic_value(tag).and_then(|at| image.string(at)).map(<[u8]>::to_vec);
         let flags = image.dynamic_value(elf::DT_FLAGS).unwrap_or(0);
         let symbolic = image.dynamic_value(elf::DT_SYMBOLIC).is_some() || flags & elf::DF_SYMBOLIC.0 != 0;
@@ -134,9 +135,11 @@ impl Binary {
             relcount: image.dynamic_value(elf::DT_RELCOUNT).unwrap_or(0),
             relacount: image.dynamic_value(elf::DT_RELACOUNT).unwrap_or(0),
             has_dynamic: image.segment(elf::PT_DYNAMIC).is_some() && image.dynamic_fault().is_none(),
+            has_relr: image.dynamic_value(elf::DT_RELR).is_some(),
             not_a_library: not_a_library(&image),
-            facts,
+            path: path.to_path_buf(),
             bytes: bytes.clone(),
+            facts: OnceLock::new(),
             symbols: OnceLock::new(),
             identity: OnceLock::new(),
         })
@@ -147,6 +150,15 @@ impl Binary {
         self.bytes.as_ref().as_ref()
     }
 
+    /// What the file says of itself, read when it is first asked for: a pass over all relocations.
+    ///
+    /// # Errors
+    /// Why nothing can be said.
+    pub fn facts(&self) -> Result<&LinkFacts, &str> {
+        let read = || crate::elf::link_facts(&self.path, self.data()).map_err(|e| e.to_string());
+        self.facts.get_or_init(read).as_ref().map_err(String::as_str)
+    }
+
     /// Its symbol tables and the look-ups that its relocations make.
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| Symbols::read(&self.bytes))
@@ -154,12 +166,8 @@ impl Binary {
 
     /// What its strings say, if it is a loader.
     pub fn identity(&self) -> &Identity {
-        self.identity.get_or_init(|| identify(self.data()))
+        self.identity.get_or_init(|| identify_file(self.data()))
     }
-}
-
-fn facts_of(path: &Path, bytes: &[u8]) -> Result<LinkFacts, String> {
-    crate::elf::link_facts(path, bytes).map_err(|e| e.to_string())
 }
 
 fn target_of(image: &Image<'_>) -> Target {

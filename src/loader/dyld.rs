@@ -301,13 +301,8 @@ impl Search<'_> {
             loader: path.map(|path| Loader { path, flavour: Flavour::Dyld, version: None }),
             objects: self.objects,
             missing: self.missing,
-            fatal: None,
-            unresolved: Vec::new(),
-            own_lookups: Vec::new(),
-            costly: Vec::new(),
-            bindings: Vec::new(),
             warnings: self.warnings,
-            totals: super::Totals::default(),
+            ..Closure::default()
         };
         let counts = SearchCounts { failed_opens: self.failed_opens, ..SearchCounts::default() };
         closure.totals = totals(&closure, counts, true);

@@ -6,50 +6,25 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use object::elf;
 
-use super::binary::{Binary, File, NeedKind, Target, Verdict, glibc_verdict};
+use super::binary::{Binary, File, Target, Verdict, glibc_verdict};
 use super::cache::{Wanted, cache_flags};
 use super::cpu::{Hwcaps, hwcaps};
 use super::files::{Errno, Files};
 use super::identity::Identity;
 use super::memo::{CacheFile, Memo};
+use super::places::{PathList, Places, Status};
 use super::root::real_path;
 use super::search::{FoundBy, Loaded, Missing, Opener, Options, Search};
 use super::tokens::{Tokens, as_path, directories, expand, origin_of};
 use crate::facts::Endian;
 
-/// What glibc knows of a directory with one of the subdirectories that it tries (`enum r_dir_status`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Unknown,
-    Existing,
-    Nonexisting,
-}
-
-/// A search directory (`struct r_search_path_elem`), shared by all lists that name it.
-struct Dir {
-    /// With its slash; empty for the working directory.
-    name: Vec<u8>,
-    /// One for each subdirectory.
-    status: Vec<Status>,
-}
-
-/// A list of search directories (`struct r_search_path_struct`).
-#[derive(Clone)]
-enum PathList {
-    /// Not looked at yet.
-    Unset,
-    /// There is none, or none of its directories exists.
-    None,
-    /// Indices into the directories.
-    Dirs(Vec<usize>),
-}
+mod dependencies;
 
 /// A start cannot go on.
 struct Fatal(String);
@@ -66,10 +41,8 @@ struct Glibc<'a> {
     identity: &'a Identity,
     target: Target,
     platform: Option<&'static str>,
-    subdirectories: Vec<String>,
+    places: Places,
     wanted: Wanted,
-    dirs: Vec<Dir>,
-    dir_by_name: HashMap<Vec<u8>, usize>,
     system: PathList,
     library_path: PathList,
     loaded: Vec<Loaded>,
@@ -77,6 +50,7 @@ struct Glibc<'a> {
     lists: Vec<(PathList, PathList)>,
     missing: Vec<Missing>,
     origin: Vec<u8>,
+    cache_failed: bool,
 }
 
 /// Follows glibc's search for a program.
@@ -130,16 +104,15 @@ impl<'a> Glibc<'a> {
             identity,
             target,
             platform: caps.platform,
-            subdirectories: caps.subdirectories(identity.version),
+            places: Places::new(caps.subdirectories(identity.version)),
             wanted,
-            dirs: Vec::new(),
-            dir_by_name: HashMap::new(),
             system: PathList::None,
             library_path: PathList::None,
             loaded: Vec::new(),
             lists: Vec::new(),
             missing: Vec::new(),
             origin,
+            cache_failed: false,
         }
     }
 
@@ -183,31 +156,17 @@ impl<'a> Glibc<'a> {
         }
     }
 
-    fn dir(&mut self, name: Vec<u8>) -> usize {
-        if let Some(known) = self.dir_by_name.get(&name) {
-            return *known;
-        }
-        let index = self.dirs.len();
-        // The working directory may change: relative directories always count as existing.
-        let status = if name.starts_with(b"/") { Status::Unknown } else { Status::Existing };
-        self.dirs.push(Dir { name: name.clone(), status: vec![status; self.subdirectories.len()] });
-        self.dir_by_name.insert(name, index);
-        index
-    }
-
     fn path_list(&mut self, text: &[u8], is_separator: fn(u8) -> bool, origin: &[u8]) -> PathList {
         if text.is_empty() {
             return PathList::None;
         }
         let names = directories(text, is_separator, self.tokens(origin));
-        let dirs: Vec<usize> = names.into_iter().map(|n| self.dir(n)).collect();
-        if dirs.is_empty() { PathList::None } else { PathList::Dirs(dirs) }
+        self.places.list(names)
     }
 
     /// `_dl_init_paths`: default directories, the program's own list, LD_LIBRARY_PATH.
     fn set_up_paths(&mut self, program: &Binary) {
-        let system: Vec<usize> = self.identity.system_dirs.iter().map(|d| self.dir(d.clone())).collect();
-        self.system = PathList::Dirs(system);
+        self.system = self.places.list(self.identity.system_dirs.clone());
         let origin = self.origin.clone();
         let runpath = program.runpath.as_ref().map(|t| self.path_list(t, |b| b == b':', &origin));
         let rpath = match (&runpath, &program.rpath) {
@@ -271,8 +230,8 @@ impl<'a> Glibc<'a> {
         for dir in dirs {
             let mut here = false;
             let mut errno = Errno::ENOENT;
-            for sub in 0..self.subdirectories.len() {
-                let Some((directory, status)) = self.place(*dir, sub) else { continue };
+            for sub in 0..self.places.subdirectories() {
+                let Some((directory, status)) = self.places.place(*dir, sub) else { continue };
                 if status == Status::Nonexisting {
                     continue;
                 }
@@ -286,7 +245,7 @@ impl<'a> Glibc<'a> {
                         if status == Status::Unknown { self.stat_once(&directory, &mut errno) } else { status }
                     }
                 };
-                self.set_status(*dir, sub, now);
+                self.places.set(*dir, sub, now);
                 here |= now != Status::Nonexisting;
                 if let Ok(file) = opened {
                     return Ok((Some((file, path)), true));
@@ -301,22 +260,11 @@ impl<'a> Glibc<'a> {
         Ok((None, any))
     }
 
-    fn place(&self, dir: usize, sub: usize) -> Option<(Vec<u8>, Status)> {
-        let dir = self.dirs.get(dir)?;
-        let sub_name = self.subdirectories.get(sub)?;
-        Some(([dir.name.as_slice(), sub_name.as_bytes()].concat(), *dir.status.get(sub)?))
-    }
-
-    fn set_status(&mut self, dir: usize, sub: usize, status: Status) {
-        if let Some(slot) = self.dirs.get_mut(dir).and_then(|d| d.status.get_mut(sub)) {
-            *slot = status;
-        }
-    }
-
-    /// After a failure in a directory that is not known yet: is it there at all? (Without its slash: "/" becomes "",
-    /// which does not exist.)
+    /// After a failure in a directory that is not known yet: is it there at all? 2.36 asks without the slash at its end,
+    /// so that "/" becomes "" and does not exist; 2.41 (both were watched) asks with it.
     fn stat_once(&mut self, directory: &[u8], errno: &mut Errno) -> Status {
-        let path = directory.strip_suffix(b"/").unwrap_or(directory);
+        let without_slash = directory.strip_suffix(b"/").unwrap_or(directory);
+        let path = if self.identity.version <= (2, 36) { without_slash } else { directory };
         match self.opener.stat_dir(as_path(path)) {
             Ok(true) => Status::Existing,
             Ok(false) => Status::Nonexisting,
@@ -471,9 +419,8 @@ impl<'a> Glibc<'a> {
 
     /// The cache is opened once: its failure counts once.
     fn note_missing_cache(&mut self, path: &Path, e: Errno) {
-        let noted = |t: &super::search::Tried| t.by == FoundBy::Cache && t.path == path;
-        let before = self.missing.iter().any(|m| m.tried.iter().any(noted));
-        if !before {
+        if !self.cache_failed {
+            self.cache_failed = true;
             self.opener.counts.failed_opens = self.opener.counts.failed_opens.saturating_add(1);
         }
         self.opener.note(FoundBy::Cache, path, e.text());
@@ -482,135 +429,5 @@ impl<'a> Glibc<'a> {
     fn note_missing(&mut self, name: &[u8], needed_by: PathBuf, ignored: bool) {
         let tried = std::mem::take(&mut self.opener.tried);
         self.missing.push(Missing { name: name.to_vec(), needed_by, tried, ignored });
-    }
-
-    /// Preloads, then everything that is needed, breadth first.
-    fn load_all(&mut self) -> (Vec<usize>, Option<String>) {
-        let preloads = self.preloads();
-        let mut list: Vec<usize> = vec![0];
-        list.extend(preloads);
-        let fatal = self.load_needed(&mut list).err().map(|Fatal(why)| why);
-        list.retain(|i| self.loaded.get(*i).is_some_and(|o| o.file.is_some()));
-        (list, fatal)
-    }
-
-    /// What LD_PRELOAD and the system's preload file name. One that cannot be loaded is ignored with a message.
-    fn preloads(&mut self) -> Vec<usize> {
-        let mut names: Vec<(Vec<u8>, PathBuf)> = Vec::new();
-        if let Some(text) = self.options.preload.as_ref().filter(|_| !self.options.secure) {
-            let parts = text.split(|b| *b == b' ' || *b == b':').filter(|p| !p.is_empty());
-            names.extend(parts.map(|p| (p.to_vec(), PathBuf::from("LD_PRELOAD"))));
-        }
-        if let Some(path) = self.identity.preload.as_deref() {
-            let memo = self.opener.memo;
-            // ld.so asks access(2) first, which is no open.
-            if let Ok(file) = memo.open(self.opener.files(), path) {
-                let named = preload_names(file.data());
-                names.extend(named.into_iter().map(|p| (p, path.to_path_buf())));
-            }
-        }
-        let mut out = Vec::new();
-        for (name, source) in names {
-            let before = self.loaded.len();
-            match self.map_object(0, &name, true) {
-                Ok(Some(index)) if index >= before => out.push(index),
-                Ok(Some(_)) => {}
-                Ok(None) => self.note_missing(&name, source, true),
-                Err(Fatal(why)) => {
-                    self.opener.note(FoundBy::Preload, as_path(&name), why);
-                    self.note_missing(&name, source, true);
-                }
-            }
-        }
-        out
-    }
-
-    /// `_dl_map_object_deps`. What is not found stands in the list as an object without file.
-    fn load_needed(&mut self, list: &mut Vec<usize>) -> Result<(), Fatal> {
-        let mut done: Vec<usize> = Vec::new();
-        let mut at = 0usize;
-        while let Some(index) = list.get(at).copied() {
-            if done.contains(&index) {
-                at = at.saturating_add(1);
-                continue;
-            }
-            done.push(index);
-            let needs = self.binary(index).map(|b| b.needs.clone()).unwrap_or_default();
-            // Auxiliary objects are put before this one, which then moves back in the list.
-            let mut own = at;
-            for need in needs {
-                let Some(dependency) = self.load_need(index, &need.name, need.kind)? else { continue };
-                if let Some(object) = self.loaded.get_mut(index) {
-                    object.needs.push(dependency);
-                }
-                if need.kind == NeedKind::Needed {
-                    if !list.contains(&dependency) {
-                        list.push(dependency);
-                    }
-                    continue;
-                }
-                match list.iter().position(|i| *i == dependency) {
-                    Some(place) if place < own => continue,
-                    Some(place) => {
-                        list.remove(place);
-                    }
-                    None => {}
-                }
-                list.insert(own.min(list.len()), dependency);
-                own = own.saturating_add(1);
-            }
-        }
-        Ok(())
-    }
-
-    /// One dependency: its index, or nothing where it may be absent and is.
-    fn load_need(&mut self, loader: usize, name: &[u8], kind: NeedKind) -> Result<Option<usize>, Fatal> {
-        let origin = self.origin(loader);
-        let who = self.loaded.get(loader).map(|o| o.path.clone()).unwrap_or_default();
-        let Some(name) = expand(name, self.tokens(&origin)).filter(|n| !n.is_empty()) else {
-            return Err(Fatal(format!("{}: empty dynamic string token substitution", who.display())));
-        };
-        let ignored = kind == NeedKind::Auxiliary;
-        match self.map_object(loader, &name, false) {
-            Ok(Some(index)) => Ok(Some(index)),
-            Ok(None) => {
-                self.note_missing(&name, who, ignored);
-                if ignored {
-                    return Ok(None);
-                }
-                // As under `ldd`: the name keeps its place.
-                let index = self.add(None, as_path(&name), FoundBy::Default, Some(loader));
-                Ok(Some(index))
-            }
-            Err(Fatal(why)) if ignored => {
-                self.opener.note(FoundBy::Path, as_path(&name), why);
-                self.note_missing(&name, who, true);
-                Ok(None)
-            }
-            Err(Fatal(why)) => {
-                self.opener.note(FoundBy::Path, as_path(&name), format!("{why} (ends the start)"));
-                self.note_missing(&name, who, false);
-                Err(Fatal(why))
-            }
-        }
-    }
-}
-
-/// Names in the system's preload file: between spaces, tabs, newlines and colons, without comments.
-fn preload_names(text: &[u8]) -> Vec<Vec<u8>> {
-    let lines = text.split(|b| *b == b'\n').map(|line| line.split(|b| *b == b'#').next().unwrap_or(line));
-    let names = lines.flat_map(|line| line.split(|b| matches!(b, b' ' | b'\t' | b':')));
-    names.filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn preload_files_have_comments() {
-        let names = preload_names(b"# all of this\n/a/x.so b.so:c.so # rest\n\n\td.so");
-        let names: Vec<_> = names.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect();
-        assert_eq!(names, ["/a/x.so", "b.so", "c.so", "d.so"]);
     }
 }

@@ -7,7 +7,10 @@
 
 use std::path::PathBuf;
 
+use object::elf;
+
 use super::tokens::as_path;
+use crate::elf::image::Image;
 
 /// Whose rules the loader follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +58,35 @@ pub struct Identity {
     pub vdso_names: u64,
     /// It calls `__libc_early_init` and takes its malloc from the global scope at the end (glibc 2.32).
     pub has_early_init: bool,
-    /// `_r_debug` stands in its data besides its string table, once for each look-up of it (glibc 2.42).
+    /// `_r_debug` stands in its data beside its string table, once for each look-up of it.
     pub r_debug_strings: u64,
 }
 
-/// Reads a loader's identity from all bytes of its file.
+impl Identity {
+    /// True for a glibc that gives GLOB_DAT a type class of its own (`ELF_RTYPE_CLASS_EXTERN_PROTECTED_DATA`): 2.22 to
+    /// 2.35 on x86 and Arm.
+    pub fn keeps_got_apart(&self, machine: u16) -> bool {
+        let machines = [elf::EM_386, elf::EM_X86_64, elf::EM_ARM, elf::EM_AARCH64];
+        let is_version = (2, 22) <= self.version && self.version <= (2, 35);
+        self.flavour == Flavour::Glibc && is_version && machines.contains(&elf::Machine(machine))
+    }
+}
+
+/// Reads a loader's identity from the constants of its file: what is mapped neither writable nor executable, or all of
+/// the file, where those say nothing.
+pub fn identify_file(bytes: &[u8]) -> Identity {
+    let Ok(image) = Image::parse(bytes) else { return identify(bytes) };
+    let constants = image.loads().iter().filter(|s| !s.is_writable() && !s.is_executable());
+    let mut data = Vec::new();
+    for segment in constants.filter_map(|s| image.file_range(s.offset, s.filesz)) {
+        data.extend_from_slice(segment);
+        data.push(0);
+    }
+    let found = identify(&data);
+    if found.flavour == Flavour::Unknown || found.system_dirs.is_empty() { identify(bytes) } else { found }
+}
+
+/// Reads a loader's identity from strings between NUL bytes.
 pub fn identify(bytes: &[u8]) -> Identity {
     let mut id = Identity {
         flavour: Flavour::Unknown,
@@ -110,6 +137,8 @@ fn is_symbol(text: &[u8]) -> bool {
 
 /// `ld.so (… ) stable release version 2.36.`
 fn glibc_version(text: &[u8]) -> Option<(u32, u32)> {
+    // Of all the strings these two alone can hold it.
+    let text = Some(text).filter(|t| t.starts_with(b"ld.so (") || t.starts_with(b"GNU C Library"))?;
     let text = std::str::from_utf8(text).ok()?;
     let (_, version) = text.split_once(" release version ")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());

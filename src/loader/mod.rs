@@ -9,12 +9,14 @@
 //! | `files`, `root`, `memo` | opening, another root, what is shared between programs |
 //! | `identity`, `cpu`, `tokens`, `cache` | the loader's own file, hwcaps, `$ORIGIN`, `ld.so.cache` |
 //! | `binary`, `symbols`, `versions`, `hash` | one object: what it needs, what it looks up, where others look |
-//! | `search`, `glibc`, `musl` | the search of each loader |
+//! | `search`, `glibc`, `places`, `musl` | the search of each loader |
 //! | `dyld`, `rpath` | the closure of a Mach-O program |
-//! | `lookup`, `own`, `work` | where look-ups end, what the loader looks up for itself, the sums |
+//! | `order`, `lookup`, `own`, `work`, `version_check` | order of relocation, where look-ups end, what the loader looks up for itself, the sums, versions |
+//! | `ahead` | reading of large objects by several threads |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+mod ahead;
 pub mod binary;
 pub mod cache;
 pub mod cpu;
@@ -27,7 +29,9 @@ pub mod identity;
 pub mod lookup;
 pub mod memo;
 mod musl;
+mod order;
 pub mod own;
+mod places;
 pub mod root;
 pub mod rpath;
 pub mod search;
@@ -35,7 +39,11 @@ pub mod symbols;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: a test's stand-in.
 pub(crate) mod testing;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, clippy::unwrap_used)] // reason: tests.
+mod tests;
 pub mod tokens;
+mod version_check;
 pub mod versions;
 mod work;
 
@@ -97,6 +105,19 @@ pub struct Unresolved {
     pub symbol: Vec<u8>,
     /// Its version.
     pub version: Option<Vec<u8>>,
+}
+
+/// A version that a library should define and does not: glibc ends the start after loading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionError {
+    /// Index of the object that asks for it.
+    pub object: usize,
+    /// The version.
+    pub version: Vec<u8>,
+    /// The library that should define it.
+    pub file: Vec<u8>,
+    /// The loader's words.
+    pub why: String,
 }
 
 /// Where a symbol is bound.
@@ -180,7 +201,7 @@ pub struct Loader {
 }
 
 /// A program and every object that its loader maps, in load order.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Closure {
     /// The loader; `None` for a program that needs none.
     pub loader: Option<Loader>,
@@ -190,6 +211,8 @@ pub struct Closure {
     pub missing: Vec<Missing>,
     /// What ends the start before all is loaded.
     pub fatal: Option<String>,
+    /// Versions that no library defines.
+    pub version_errors: Vec<VersionError>,
     /// Look-ups that end nowhere.
     pub unresolved: Vec<Unresolved>,
     /// What the loader looks up for itself.
@@ -275,11 +298,9 @@ fn interpreter_of(binary: &Binary) -> Option<Vec<u8>> {
     if let Some(interpreter) = &binary.interp {
         return Some(interpreter.clone());
     }
-    if binary.facts.kind != Kind::Shared || binary.needs.is_empty() {
-        return None;
-    }
+    let facts = binary.facts().ok().filter(|f| f.kind == Kind::Shared && !binary.needs.is_empty())?;
     let is_musl = binary.needs.iter().any(|n| n.name.starts_with(b"libc.musl-") || n.name == b"libc.so");
-    let arch = binary.facts.arch.as_str();
+    let arch = facts.arch.as_str();
     let path = match (is_musl, arch) {
         (true, "x86-64") => "/lib/ld-musl-x86_64.so.1".to_string(),
         (true, other) => format!("/lib/ld-musl-{other}.so.1"),
@@ -300,7 +321,7 @@ fn interpreter_of(binary: &Binary) -> Option<Vec<u8>> {
 
 /// An object as it stands, before look-ups are counted.
 fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> Object {
-    let facts = &binary.facts;
+    let facts = binary.facts().ok();
     Object {
         path: path.to_path_buf(),
         name,
@@ -308,15 +329,15 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
         needed_by: None,
         needs: Vec::new(),
         in_scope: true,
-        relocations: facts.relocations,
+        relocations: facts.map(|f| f.relocations).unwrap_or_default(),
         relative_tagged: binary.relcount.saturating_add(binary.relacount),
         lookups: Some(0),
         lookups_cached: Some(0),
         probes: Some(0),
         lazy_slots: Some(0),
-        pages_written: facts.pages_written,
-        relro_bytes: facts.relro.bytes,
-        init_functions: facts.init.total(),
+        pages_written: facts.map_or(0, |f| f.pages_written),
+        relro_bytes: facts.map_or(0, |f| f.relro.bytes),
+        init_functions: facts.map_or(0, |f| f.init.total()),
     }
 }
 
@@ -324,18 +345,7 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
 fn alone(program: &Path, binary: &Binary) -> Closure {
     use std::os::unix::ffi::OsStrExt;
     let object = object_of(program, program.as_os_str().as_bytes().to_vec(), FoundBy::Program, binary);
-    let mut closure = Closure {
-        loader: None,
-        objects: vec![object],
-        missing: Vec::new(),
-        fatal: None,
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
-    };
+    let mut closure = Closure { objects: vec![object], ..Closure::default() };
     closure.totals = totals(&closure, SearchCounts::default(), true);
     closure
 }
@@ -357,6 +367,7 @@ fn without_interpreter(program: &Path, binary: &Binary, interpreter: &Path, e: E
 
 /// Puts the search's objects into load order, with their work.
 fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &Options) -> Closure {
+    ahead::read(&search, identity, options);
     let lookups = if options.without_lookups { None } else { work::count(&search, identity, options) };
     let mut order: Vec<usize> = search.scope.clone();
     order.extend(search.interpreter.filter(|i| !search.scope.contains(i)));
@@ -386,19 +397,18 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
             version: Some(identity.version),
         }),
         objects,
-        missing: search.missing,
-        fatal: search.fatal,
-        unresolved: Vec::new(),
-        own_lookups: Vec::new(),
-        costly: Vec::new(),
-        bindings: Vec::new(),
-        warnings: Vec::new(),
-        totals: Totals::default(),
+        fatal: search.fatal.clone(),
+        ..Closure::default()
     };
+    if identity.flavour == Flavour::Glibc {
+        closure.version_errors = version_check::check(&search, identity);
+        closure.version_errors.iter_mut().for_each(|e| e.object = place(e.object).unwrap_or(0));
+    }
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
     closure.totals = totals(&closure, search.counts, counted);
+    closure.missing = search.missing;
     closure
 }
 

@@ -32,6 +32,8 @@ pub struct Options {
     pub costly: usize,
     /// List where each symbol is bound.
     pub bindings: bool,
+    /// Threads that may read large objects at once; 0 and 1 are none beside the caller's.
+    pub threads: usize,
 }
 
 /// How an object came to be loaded.
@@ -157,7 +159,9 @@ impl<'a> Opener<'a> {
     /// # Errors
     /// What `stat` would set `errno` to; it is counted.
     pub fn stat_dir(&mut self, path: &Path) -> Result<bool, Errno> {
-        let answer = self.memo.is_dir(self.files, &self.absolute(path));
+        // The empty name is no file, not the working directory.
+        let is_empty = path.as_os_str().is_empty();
+        let answer = if is_empty { Err(Errno::ENOENT) } else { self.memo.is_dir(self.files, &self.absolute(path)) };
         let count = if answer.is_err() { &mut self.counts.failed_stats } else { &mut self.counts.stats };
         *count = count.saturating_add(1);
         answer

@@ -9,12 +9,15 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+use std::sync::OnceLock;
+
 use object::elf;
 
 use super::files::Bytes;
 use super::hash::Tables as HashTables;
+use super::own::VdsoStrings;
 use super::versions::{Version, Versions};
-use crate::elf::image::{Image, until_nul};
+use crate::elf::image::Image;
 use crate::elf::machine::{Class, Classes};
 use crate::elf::relocation::{Relocation, Tables};
 use crate::facts::Endian;
@@ -24,6 +27,9 @@ use crate::facts::Endian;
 pub enum TypeClass {
     /// Any definition.
     Any,
+    /// The same for a GLOB_DAT, which glibc 2.22 to 2.35 kept apart on x86 and Arm (`EXTERN_PROTECTED_DATA`): the one-entry
+    /// cache does not serve one for the other.
+    AnyByGot,
     /// PLT slots and TLS: an undefined symbol with a value does not count.
     Plt,
     /// Copies: the executable itself is passed over.
@@ -58,6 +64,26 @@ pub struct Requests {
     pub list: Vec<Request>,
     /// How many relocations the cache answers.
     pub cached: u64,
+}
+
+/// All look-ups of one object's relocations.
+#[derive(Debug, Default)]
+pub struct RequestSet {
+    /// Made for DT_REL and DT_RELA, always at start.
+    pub eager: Requests,
+    got_apart: bool,
+    /// What the one-entry cache holds after those.
+    last: Option<(u32, TypeClass)>,
+    plt: OnceLock<Requests>,
+    plt_lazy: OnceLock<Requests>,
+}
+
+impl RequestSet {
+    /// Made for DT_JMPREL: all of it where binding happens at start, else the TLS descriptors alone.
+    pub fn plt(&self, symbols: &Symbols, now: bool) -> &Requests {
+        let slot = if now { &self.plt } else { &self.plt_lazy };
+        slot.get_or_init(|| symbols.list_plt(self, now))
+    }
 }
 
 /// A definition or reference in the symbol table.
@@ -126,19 +152,19 @@ pub struct Symbols {
     strings: Part,
     versym: Part,
     pub(super) hash: HashTables,
-    versions: Versions,
-    /// Made for DT_REL and DT_RELA, always at start.
-    pub eager: Requests,
-    /// Made for DT_JMPREL where all binding happens at start.
-    pub plt: Requests,
-    /// Made for DT_JMPREL where its slots are bound lazily: TLS descriptors are not.
-    pub plt_lazy: Requests,
+    /// Versions asked for and defined.
+    pub versions: Versions,
+    /// Look-ups of its relocations, in both spellings of GLOB_DAT's class.
+    requests: [OnceLock<RequestSet>; 2],
     /// Slots that a lazy start leaves for their first call.
     pub lazy_slots: u64,
     /// DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW.
     pub bind_now: bool,
     /// The machine's relocations are looked up in the way that is modelled here.
     pub is_modelled: bool,
+    /// DT_AARCH64_VARIANT_PCS.
+    has_variants: bool,
+    vdso_strings: OnceLock<VdsoStrings>,
 }
 
 impl Symbols {
@@ -159,12 +185,12 @@ impl Symbols {
             versym: Part::default(),
             hash: HashTables::default(),
             versions: Versions::default(),
-            eager: Requests::default(),
-            plt: Requests::default(),
-            plt_lazy: Requests::default(),
+            requests: [OnceLock::new(), OnceLock::new()],
             lazy_slots: 0,
             bind_now: false,
             is_modelled: true,
+            has_variants: false,
+            vdso_strings: OnceLock::new(),
         };
         if let Some(image) = &image {
             symbols.hash = HashTables::of(image);
@@ -174,8 +200,12 @@ impl Symbols {
                 symbols.versym = Part::of(data, at(elf::DT_VERSYM));
             }
             symbols.bind_now = binds_now(image);
+            let is_aarch64 = image.machine() == elf::EM_AARCH64.0;
+            symbols.has_variants = is_aarch64 && image.dynamic_value(elf::DT_AARCH64_VARIANT_PCS).is_some();
             symbols.is_modelled = image.machine() != elf::EM_MIPS.0;
-            symbols.list_requests(image);
+            let classes = Classes::of(image);
+            let is_slot = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::JumpSlot;
+            symbols.lazy_slots = Tables::of(image).plt.records().filter(is_slot).count() as u64;
         }
         symbols
     }
@@ -186,6 +216,11 @@ impl Symbols {
 
     pub(super) fn part(&self, part: Part) -> &[u8] {
         self.data().get(part.start..part.end).unwrap_or(&[])
+    }
+
+    /// Which vDSO functions it names.
+    pub(super) fn vdso_strings(&self) -> &VdsoStrings {
+        self.vdso_strings.get_or_init(|| Image::parse(self.data()).map(|i| VdsoStrings::of(&i)).unwrap_or_default())
     }
 
     /// The symbol of an index.
@@ -248,25 +283,42 @@ impl Symbols {
         Some(if self.little { u64::from_le_bytes(raw) } else { u64::from_be_bytes(raw) })
     }
 
-    fn list_requests(&mut self, image: &Image<'_>) {
+    /// The look-ups of its relocations. `got_apart`: the loader is a glibc that keeps GLOB_DAT's class apart.
+    pub fn requests(&self, got_apart: bool) -> &RequestSet {
+        let [together, apart] = &self.requests;
+        let slot = if got_apart { apart } else { together };
+        slot.get_or_init(|| match Image::parse(self.data()) {
+            Ok(image) => self.list_eager(&image, got_apart),
+            Err(_) => RequestSet::default(),
+        })
+    }
+
+    fn list_eager(&self, image: &Image<'_>, got_apart: bool) -> RequestSet {
         let classes = Classes::of(image);
         let tables = Tables::of(image);
-        let skip = |tag| usize::try_from(image.dynamic_value(tag).unwrap_or(0)).unwrap_or(usize::MAX);
-        let rel = tables.rel.records().skip(skip(elf::DT_RELCOUNT));
-        let rela = tables.rela.records().skip(skip(elf::DT_RELACOUNT));
-        let mut lister = Lister { symbols: self, classes: &classes, last: None, out: Requests::default() };
+        // What the tags count is taken for relative without a look.
+        let rel = tables.rel.records_after(image.dynamic_value(elf::DT_RELCOUNT).unwrap_or(0));
+        let rela = tables.rela.records_after(image.dynamic_value(elf::DT_RELACOUNT).unwrap_or(0));
+        let mut lister = Lister { symbols: self, classes: &classes, got_apart, last: None, out: Requests::default() };
         rel.chain(rela).for_each(|r| lister.add(r));
-        let eager = std::mem::take(&mut lister.out);
-        let last = lister.last;
-        tables.plt.records().for_each(|r| lister.add(r));
-        let plt = std::mem::take(&mut lister.out);
-        lister.last = last;
-        let is_tls = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::Tls;
-        tables.plt.records().filter(is_tls).for_each(|r| lister.add(r));
-        let plt_lazy = lister.out;
-        let slots = tables.plt.records().filter(|r| classes.class(r.kind, r.symbol) == Class::JumpSlot).count();
-        self.lazy_slots = slots as u64;
-        (self.eager, self.plt, self.plt_lazy) = (eager, plt, plt_lazy);
+        RequestSet { eager: lister.out, got_apart, last: lister.last, ..RequestSet::default() }
+    }
+
+    /// aarch64 functions whose registers the lazy trampoline would not save are bound at start (STO_AARCH64_VARIANT_PCS in
+    /// `elf_machine_lazy_rel`).
+    fn has_variant_call(&self, record: &Relocation) -> bool {
+        self.has_variants && self.symbol(record.symbol).is_some_and(|s| s.other & 0x80 != 0)
+    }
+
+    fn list_plt(&self, set: &RequestSet, now: bool) -> Requests {
+        let Ok(image) = Image::parse(self.data()) else { return Requests::default() };
+        let classes = Classes::of(&image);
+        let is_bound =
+            |r: &Relocation| now || classes.class(r.kind, r.symbol) == Class::Tls || self.has_variant_call(r);
+        let out = Requests::default();
+        let mut lister = Lister { symbols: self, classes: &classes, got_apart: set.got_apart, last: set.last, out };
+        Tables::of(&image).plt.records().filter(is_bound).for_each(|r| lister.add(r));
+        lister.out
     }
 }
 
@@ -274,6 +326,7 @@ impl Symbols {
 struct Lister<'a> {
     symbols: &'a Symbols,
     classes: &'a Classes,
+    got_apart: bool,
     last: Option<(u32, TypeClass)>,
     out: Requests,
 }
@@ -284,6 +337,7 @@ impl Lister<'_> {
             Class::None | Class::Relative => return,
             Class::JumpSlot | Class::Tls => TypeClass::Plt,
             Class::Copy => TypeClass::Copy,
+            Class::GlobDat if self.got_apart => TypeClass::AnyByGot,
             _ => TypeClass::Any,
         };
         // Symbol 0 is local: no look-up.
@@ -303,12 +357,12 @@ impl Lister<'_> {
         }
         self.last = Some((record.symbol, class));
         let strings = self.symbols.part(self.symbols.strings);
-        let name = usize::try_from(symbol.name).ok().and_then(|at| strings.get(at..)).and_then(until_nul);
-        let name = name.unwrap_or(&[]);
+        let name = usize::try_from(symbol.name).ok().and_then(|at| strings.get(at..)).unwrap_or(&[]);
+        let (gnu, len) = super::hash::gnu_until_nul(name);
         self.out.list.push(Request {
             symbol: record.symbol,
-            name: (symbol.name, u32::try_from(name.len()).unwrap_or(u32::MAX)),
-            gnu: super::hash::gnu(name),
+            name: (symbol.name, len),
+            gnu,
             version: self.symbols.versym(record.symbol).unwrap_or(0) & 0x7fff,
             class,
             weak: symbol.binding() == elf::STB_WEAK.0,

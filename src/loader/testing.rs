@@ -1,6 +1,8 @@
 //! A file system in memory, for the tests of this module.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,13 +33,12 @@ impl Table {
     /// The path without links, in the kernel's way.
     fn follow(&self, path: &Path, follow_last: bool) -> Result<PathBuf, Errno> {
         let mut done = PathBuf::from("/");
-        let mut todo: Vec<String> =
-            path.to_str().unwrap().split('/').rev().filter(|c| !c.is_empty()).map(String::from).collect();
+        let mut todo = names(path);
         let mut links = 0;
         while let Some(name) = todo.pop() {
-            match name.as_str() {
-                "." => continue,
-                ".." => {
+            match name.as_bytes() {
+                b"." => continue,
+                b".." => {
                     done.pop();
                     continue;
                 }
@@ -55,14 +56,19 @@ impl Table {
                 if target.is_absolute() {
                     done = PathBuf::from("/");
                 }
-                let names = target.to_str().unwrap().split('/').rev().filter(|c| !c.is_empty());
-                todo.extend(names.map(String::from));
+                todo.extend(names(target));
             } else if !todo.is_empty() && !self.exists_as_dir(&done) {
                 return Err(if self.files.contains_key(&done) { Errno::ENOTDIR } else { Errno::ENOENT });
             }
         }
         Ok(done)
     }
+}
+
+/// The names between slashes, last first.
+fn names(path: &Path) -> Vec<OsString> {
+    let parts = path.as_os_str().as_bytes().split(|b| *b == b'/').rev().filter(|c| !c.is_empty());
+    parts.map(|c| OsStr::from_bytes(c).to_os_string()).collect()
 }
 
 impl Files for Table {

@@ -23,10 +23,27 @@ pub struct Version {
     pub file: Option<Vec<u8>>,
 }
 
+/// A version that an object asks of a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needed {
+    /// The library.
+    pub file: Vec<u8>,
+    /// System V hash of the name.
+    pub hash: u32,
+    /// Name.
+    pub name: Vec<u8>,
+    /// May be absent (VER_FLG_WEAK).
+    pub weak: bool,
+}
+
 /// All versions of an object.
 #[derive(Debug, Clone, Default)]
 pub struct Versions {
     by_index: Vec<Version>,
+    /// What it asks for, in order.
+    pub needed: Vec<Needed>,
+    /// Hash and name of what it defines; `None` without DT_VERDEF.
+    pub defined: Option<Vec<(u32, Vec<u8>)>>,
 }
 
 impl Versions {
@@ -70,7 +87,9 @@ impl Versions {
             };
             let file = image.string(u64::from(file)).unwrap_or(&[]);
             let mut aux = at.saturating_add(first as usize);
-            while let Some((index, version, aux_next)) = needed_entry(image, table, aux, file) {
+            while let Some((index, version, weak, aux_next)) = needed_entry(image, table, aux, file) {
+                let (hash, name) = (version.hash, version.name.clone());
+                self.needed.push(Needed { file: file.to_vec(), hash, name, weak });
                 if let Some(slot) = self.slot(index) {
                     *slot = version;
                 }
@@ -89,6 +108,7 @@ impl Versions {
 
     fn read_defined(&mut self, image: &Image<'_>) {
         let Some(table) = table(image, elf::DT_VERDEF) else { return };
+        self.defined = Some(Vec::new());
         let mut at = 0usize;
         for _ in 0..MOST {
             let (Some(flags), Some(index), Some(hash), Some(aux), Some(next)) = (
@@ -104,6 +124,7 @@ impl Versions {
             let is_base = flags & elf::VER_FLG_BASE.0 != 0;
             let name = image.u32_in(table, at.saturating_add(aux as usize));
             let name = name.and_then(|n| image.string(u64::from(n))).unwrap_or(&[]);
+            self.defined.get_or_insert_default().push((hash, name.to_vec()));
             if let Some(slot) = self.slot(index & 0x7fff)
                 && !is_base
             {
@@ -121,13 +142,14 @@ fn table<'a>(image: &Image<'a>, tag: elf::DynamicTag) -> Option<&'a [u8]> {
     image.from_vaddr(image.dynamic_value(tag)?)
 }
 
-/// One Vernaux: index, version, offset of the next.
-fn needed_entry(image: &Image<'_>, table: &[u8], at: usize, file: &[u8]) -> Option<(u16, Version, u32)> {
+/// One Vernaux: index, version, whether it may be absent, offset of the next.
+fn needed_entry(image: &Image<'_>, table: &[u8], at: usize, file: &[u8]) -> Option<(u16, Version, bool, u32)> {
     let hash = image.u32_in(table, at)?;
+    let flags = image.u16_in(table, at.checked_add(4)?)?;
     let other = image.u16_in(table, at.checked_add(6)?)?;
     let name = image.u32_in(table, at.checked_add(8)?)?;
     let next = image.u32_in(table, at.checked_add(12)?)?;
     let name = image.string(u64::from(name)).unwrap_or(&[]).to_vec();
     let version = Version { hash, name, hidden: other & 0x8000 != 0, file: Some(file.to_vec()) };
-    Some((other & 0x7fff, version, next))
+    Some((other & 0x7fff, version, flags & elf::VER_FLG_WEAK.0 != 0, next))
 }

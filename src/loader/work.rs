@@ -3,13 +3,14 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use super::binary::Binary;
 use super::hash::Hashed;
 use super::identity::{Flavour, Identity};
 use super::lookup::{Space, Walk, Wanted};
-use super::own::{self, OwnTerm, Process, VdsoStrings};
+use super::order::relocation_order;
+use super::own::{self, OwnTerm, Process};
 use super::search::{Options, Search};
 use super::symbols::{Request, Symbols, TypeClass};
 use super::{Binding, Costly, Unresolved};
@@ -43,11 +44,13 @@ struct Counter<'a> {
     space: Space<'a>,
     binaries: Vec<Option<&'a Binary>>,
     is_musl: bool,
+    got_apart: bool,
     options: &'a Options,
     libc: Option<usize>,
-    vdso: Option<VdsoStrings>,
     vdso_ifuncs: u64,
     steps: u64,
+    /// Where each STB_GNU_UNIQUE name was bound first.
+    unique: HashMap<Vec<u8>, (usize, u32)>,
     heap: BinaryHeap<Reverse<(u64, usize, u32)>>,
     out: Lookups,
 }
@@ -60,6 +63,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
     if objects.iter().flatten().any(|s| !s.is_modelled) {
         return None;
     }
+    let machine = binaries.iter().flatten().next().map_or(0, |b| b.target.machine);
     let is_libc = |i: &usize| {
         let binary = binaries.get(*i).copied().flatten();
         binary.is_some_and(|b| b.soname.as_deref().is_some_and(|s| s.starts_with(b"libc.so.6")))
@@ -69,16 +73,17 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         space: Space { objects, global: search.scope.clone(), executable: 0 },
         binaries,
         is_musl: identity.flavour == Flavour::Musl,
+        got_apart: identity.keeps_got_apart(machine),
         options,
         libc,
-        vdso: None,
         vdso_ifuncs: 0,
         steps: 0,
+        unique: HashMap::new(),
         heap: BinaryHeap::new(),
         out: Lookups { by_object: vec![Counted::default(); search.loaded.len()], ..Lookups::default() },
     };
     let loader = search.interpreter.unwrap_or(usize::MAX);
-    for index in search.scope.iter().copied() {
+    for index in in_order(search, identity, libc, loader) {
         counter.object(index, index == loader);
     }
     let mut out = std::mem::take(&mut counter.out);
@@ -90,10 +95,28 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         libc,
         vdso_ifuncs: counter.vdso_ifuncs,
         bind_now: options.bind_now,
+        got_apart: counter.got_apart,
     };
     out.own = if counter.is_musl { own::musl(&process) } else { own::glibc(&process) };
     out.costly = counter.costly();
     Some(out)
+}
+
+/// The objects of the scope as they are relocated: glibc's own second relocation comes last.
+fn in_order(search: &Search, identity: &Identity, libc: Option<usize>, loader: usize) -> Vec<usize> {
+    if identity.flavour == Flavour::Musl {
+        return search.scope.clone();
+    }
+    let mut order = relocation_order(search);
+    if let Some(libc) = libc.filter(|_| identity.version >= (2, 39)) {
+        order.retain(|i| *i != libc);
+        order.insert(0, libc);
+    }
+    if order.contains(&loader) {
+        order.retain(|i| *i != loader);
+        order.push(loader);
+    }
+    order
 }
 
 impl<'a> Counter<'a> {
@@ -105,19 +128,24 @@ impl<'a> Counter<'a> {
     fn object(&mut self, index: usize, is_loader: bool) {
         let Some(symbols) = self.symbols(index) else { return };
         let now = self.is_musl || is_loader || symbols.bind_now || self.options.bind_now;
-        let plt = if now { &symbols.plt } else { &symbols.plt_lazy };
+        let requests = symbols.requests(self.got_apart);
+        let eager = &requests.eager;
+        let plt = requests.plt(symbols, now);
         let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0 && !self.is_musl);
         let first = first.map(|_| index);
         let mut counted = Counted::default();
-        for request in symbols.eager.list.iter().chain(&plt.list) {
-            let walk = self.walk(symbols, request, first);
+        for request in eager.list.iter().chain(&plt.list) {
+            let mut walk = self.walk(symbols, request, first);
+            if walk.is_unique {
+                walk.found = self.first_binding(index, symbols, request, walk.found);
+            }
             let times = if self.is_musl { u64::from(request.uses) } else { 1 };
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
             self.note(index, symbols, request, &walk);
         }
         if !self.is_musl {
-            counted.cached = symbols.eager.cached.saturating_add(plt.cached);
+            counted.cached = eager.cached.saturating_add(plt.cached);
         }
         if let Some(slot) = self.out.by_object.get_mut(index) {
             *slot = counted;
@@ -142,6 +170,22 @@ impl<'a> Counter<'a> {
         }
         self.steps = self.steps.saturating_add(walk.chain);
         walk
+    }
+
+    /// `do_lookup_unique`: the first definition of a name serves all later references, whatever their version. A copy
+    /// becomes the definition, and is still made from what was found.
+    fn first_binding(
+        &mut self,
+        index: usize,
+        symbols: &Symbols,
+        request: &Request,
+        found: Option<(usize, u32)>,
+    ) -> Option<(usize, u32)> {
+        let found = found?;
+        let is_copy = request.class == TypeClass::Copy;
+        let own = if is_copy { (index, request.symbol) } else { found };
+        let first = *self.unique.entry(symbols.name_of(request).to_vec()).or_insert(own);
+        Some(if is_copy { found } else { first })
     }
 
     /// Keeps what reports want of a look-up.
@@ -177,12 +221,7 @@ impl<'a> Counter<'a> {
     }
 
     fn note_vdso(&mut self, libc: usize, symbol: u32, name: &[u8], uses: u32) {
-        if !name.ends_with(b"time") && !name.ends_with(b"timeofday") {
-            return;
-        }
-        let Some(symbols) = self.symbols(libc) else { return };
-        let strings = *self.vdso.get_or_insert_with(|| VdsoStrings::of(symbols));
-        if own::asks_vdso(symbols, symbol, name, &strings) {
+        if self.symbols(libc).is_some_and(|s| own::asks_vdso(s, symbol, name)) {
             self.vdso_ifuncs = self.vdso_ifuncs.saturating_add(u64::from(uses));
         }
     }
@@ -193,7 +232,8 @@ impl<'a> Counter<'a> {
         let mut out = Vec::new();
         for Reverse((_, index, symbol)) in kept {
             let Some(symbols) = self.symbols(index) else { continue };
-            let mut requests = symbols.eager.list.iter().chain(&symbols.plt.list);
+            let set = symbols.requests(self.got_apart);
+            let mut requests = set.eager.list.iter().chain(&set.plt(symbols, true).list);
             let Some(request) = requests.find(|r| r.symbol == symbol) else { continue };
             let first = self.binaries.get(index).copied().flatten().filter(|b| b.symbolic && index != 0);
             let walk = self.walk(symbols, request, first.map(|_| index));

@@ -14,6 +14,12 @@ use super::{names, work};
 use crate::error::{Error, Result};
 use crate::facts::macho::{MachoDylib, MachoEncryption, MachoPlatform};
 
+/// Contradictions that are listed; a damaged file can have one for each of its load commands.
+const MOST_WARNINGS: usize = 32;
+
+/// Load commands that are read. Real images have dozens; what is kept of each is larger than the command.
+const MOST_COMMANDS: u64 = 1 << 16;
+
 /// One segment of the image.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segment {
@@ -122,18 +128,19 @@ pub(super) fn is_thin(bytes: &[u8]) -> bool {
     )
 }
 
-/// The machine that an image's header names.
-pub(super) fn machine(bytes: &[u8]) -> Option<(CpuType, CpuSubtype)> {
+/// What the first words of an image say: machine, its variant, file type.
+pub(super) fn head(bytes: &[u8]) -> Option<(CpuType, CpuSubtype, FileType)> {
     if !is_thin(bytes) {
         return None;
     }
-    let header = macho::MachHeader32::<Endianness>::parse(bytes, 0).ok();
-    let found = header.and_then(|h| h.endian().ok().map(|e| (h.cputype(e), h.cpusubtype(e))));
-    let wide = || {
-        let header = macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
-        header.endian().ok().map(|e| (header.cputype(e), header.cpusubtype(e)))
-    };
-    found.or_else(wide)
+    // These fields stand at the same place for both word sizes, but each header knows only its own magic number.
+    if let Ok(header) = macho::MachHeader32::<Endianness>::parse(bytes, 0) {
+        let e = header.endian().ok()?;
+        return Some((header.cputype(e), header.cpusubtype(e), header.filetype(e)));
+    }
+    let header = macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
+    let e = header.endian().ok()?;
+    Some((header.cputype(e), header.cpusubtype(e), header.filetype(e)))
 }
 
 impl<'a> Image<'a> {
@@ -166,7 +173,11 @@ impl<'a> Image<'a> {
 
     /// Notes a contradiction.
     pub(super) fn warn(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+        match self.warnings.len() {
+            n if n < MOST_WARNINGS => self.warnings.push(text.into()),
+            MOST_WARNINGS => self.warnings.push("more contradictions are not listed".to_string()),
+            _ => {}
+        }
     }
 }
 
@@ -211,7 +222,7 @@ fn take_all<'a, M: MachHeader<Endian = Endianness>>(
     image: &mut Image<'a>,
     commands: &mut LoadCommandIterator<'a, Endianness>,
 ) {
-    for number in 0u64.. {
+    for number in 0..MOST_COMMANDS {
         work::count(1);
         match commands.next() {
             Ok(Some(command)) => {
@@ -227,6 +238,7 @@ fn take_all<'a, M: MachHeader<Endian = Endianness>>(
             }
         }
     }
+    image.warn(format!("more than {MOST_COMMANDS} load commands: the rest is not read"));
 }
 
 /// Takes what one load command says.

@@ -57,6 +57,11 @@ pub fn is_macho(bytes: &[u8]) -> bool {
     image::is_thin(bytes) || universal::is_universal(bytes)
 }
 
+/// True where a machine's name, Apple's or the common one, means the image with these facts.
+pub fn is_for(facts: &LinkFacts, arch: &str) -> bool {
+    facts.macho.is_some() && names::is_called(facts, arch)
+}
+
 /// Facts of each image in a file: one for a thin file, one a slice for a universal one, in the file's order. `arch`
 /// keeps the slices of one machine, by Apple's name or the common one (`arm64e`, `arm64` or `aarch64`, …).
 ///

@@ -18,6 +18,9 @@ const JAVA_FIRST_MAJOR: u32 = 45;
 /// Most slices that dyld reads.
 const DYLD_MOST_SLICES: usize = 16;
 
+/// Most slices that are read here: more than any linker or loader takes.
+const MOST_SLICES: u32 = 1024;
+
 const HEADER_BYTES: u64 = 8;
 const ARCH32_BYTES: u64 = 20;
 
@@ -151,6 +154,10 @@ impl Table {
     /// # Errors
     /// It is not a universal file, it has no slices, or the table extends past its end.
     pub(super) fn parse(bytes: &[u8]) -> Result<Table> {
+        let claimed = word(bytes, 4).unwrap_or(0);
+        if claimed > MOST_SLICES {
+            return Err(Error::new(format!("a table of {claimed} slices: no linker or loader takes so many")));
+        }
         let too_long = |_| Error::new("the table of slices extends past the end of the file");
         let mut entries: Vec<Entry> = match word(bytes, 0) {
             Some(macho::FAT_MAGIC) => {
@@ -209,12 +216,14 @@ fn warn(entries: &mut [Entry], bytes: &[u8]) {
         if !seen.insert((entry.cpu_type.0, entry.cpu_subtype.0)) {
             say("a second slice for the same machine");
         }
-        if entry.offset & names::page_size(entry.cpu_type).saturating_sub(1) != 0 {
+        let start = usize::try_from(entry.offset).ok().and_then(|start| bytes.get(start..));
+        let Some((cpu, subtype, file_type)) = start.and_then(image::head) else { continue };
+        // Object files and debugging companions are not mapped by dyld, and need no alignment.
+        let is_mapped = !matches!(file_type, macho::MH_OBJECT | macho::MH_DSYM);
+        if is_mapped && entry.offset & names::page_size(entry.cpu_type).saturating_sub(1) != 0 {
             say("this slice is not page aligned");
         }
-        let start = usize::try_from(entry.offset).ok().and_then(|start| bytes.get(start..));
-        let promised = (entry.cpu_type, entry.cpu_subtype.0);
-        if let Some((cpu, subtype)) = start.and_then(image::machine).filter(|(c, s)| (*c, s.0) != promised) {
+        if (cpu, subtype.0) != (entry.cpu_type, entry.cpu_subtype.0) {
             let text = format!("the table says {}, the image {}", entry.cpu(), names::cpu(cpu, subtype));
             entry.warnings.push(format!("{text}: dyld refuses the file"));
         }
@@ -282,6 +291,10 @@ mod tests {
         assert_eq!(texts[0], "");
         assert!(texts[1].contains("overlaps") && texts[1].contains("second slice"), "{}", texts[1]);
         assert!(texts[2].contains("page aligned"), "{}", texts[2]);
+        // A debugging companion is not mapped.
+        let mut bytes = fat(&entries, 4, 0x6000);
+        bytes[0x500c] = 10;
+        assert_eq!(Table::parse(&bytes).unwrap().entries[2].warnings.len(), 0);
         assert!(table.entries[3].image(&[0; 64]).is_err());
         assert_eq!(table.entries[3].facts(4).align_bytes, None);
     }

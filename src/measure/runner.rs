@@ -17,8 +17,10 @@ pub enum Stop {
     Interrupted,
     /// execve of this arm failed with this errno.
     Exec(usize, i32),
-    /// This arm ran past the time limit.
-    TimedOut(usize),
+    /// What this arm needs before execve could not be set up: what, and errno.
+    Setup(usize, &'static str, i32),
+    /// This arm ran past the time limit; the signal that held it stopped then, if one did.
+    TimedOut(usize, Option<i32>),
     /// This arm's start was not accepted: reason, and the beginning of its standard error.
     Refused(usize, String, String),
     /// The system failed us.
@@ -87,6 +89,7 @@ fn one_round(
     samples: &mut Vec<Sample>,
 ) -> Result<(), Stop> {
     samples.clear();
+    sampler.begin_round().map_err(|failure| stop_of(0, failure))?;
     for (position, &arm) in order.iter().enumerate() {
         samples.push(one_start(round, position, arm, sampler, accept)?);
     }
@@ -100,19 +103,24 @@ fn one_start(
     sampler: &mut dyn Sampler,
     accept: &Accept<'_>,
 ) -> Result<Sample, Stop> {
-    let raw = sampler.start(arm).map_err(|failure| match failure {
-        StartFailure::Exec(errno) => Stop::Exec(arm, errno),
-        StartFailure::System(e) => Stop::System(e),
-        StartFailure::Interrupted => Stop::Interrupted,
-    })?;
+    let raw = sampler.start(arm).map_err(|failure| stop_of(arm, failure))?;
     let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let sample = Sample::new(u32::try_from(round).unwrap_or(u32::MAX), narrow(position), narrow(arm), &raw);
     if sample.timed_out {
-        return Err(Stop::TimedOut(arm));
+        return Err(Stop::TimedOut(arm, raw.stopped_by));
     }
     accept(arm, &sample)
         .map_err(|why| Stop::Refused(arm, why, String::from_utf8_lossy(sampler.stderr()).into_owned()))?;
     Ok(sample)
+}
+
+fn stop_of(arm: usize, failure: StartFailure) -> Stop {
+    match failure {
+        StartFailure::Exec(errno) => Stop::Exec(arm, errno),
+        StartFailure::Setup(what, errno) => Stop::Setup(arm, what, errno),
+        StartFailure::System(e) => Stop::System(e),
+        StartFailure::Interrupted => Stop::Interrupted,
+    }
 }
 
 /// All starts of one arm, then of the next, with the rounds that each arm's share of the budget allows.
@@ -192,6 +200,7 @@ mod tests {
                 usage: Usage::default(),
                 held_open: false,
                 timed_out: false,
+                stopped_by: None,
                 ended_at_first_byte: false,
             })
         }

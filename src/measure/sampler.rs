@@ -11,6 +11,14 @@ pub trait Sampler {
     /// No sample: exec failed, the system failed, or we were interrupted.
     fn start(&mut self, arm: usize) -> Result<RawStart, StartFailure>;
 
+    /// Called before the first start of every round, warm-up rounds included.
+    ///
+    /// # Errors
+    /// What has to be done before a round failed.
+    fn begin_round(&mut self) -> Result<(), StartFailure> {
+        Ok(())
+    }
+
     /// Nanoseconds of a monotonic clock, for budgets.
     fn now_ns(&self) -> u64;
 
@@ -29,8 +37,9 @@ pub struct ProcessSampler<'a> {
     pub busy_retries: u64,
 }
 
-/// How often a start that fails with ETXTBSY is repeated: another process may be closing the file just now.
-const BUSY_TRIES: u32 = 5;
+/// How often a start that fails with ETXTBSY is repeated, each time after twice as long: another process may be closing
+/// the file just now. 1 + 2 + 4 + ... ms are half a second in all.
+const BUSY_TRIES: u32 = 9;
 
 impl<'a> ProcessSampler<'a> {
     /// A sampler over these arms.
@@ -57,9 +66,9 @@ impl Sampler for ProcessSampler<'_> {
         loop {
             match self.starter.start(&command.program, &self.options) {
                 Err(StartFailure::Exec(e)) if e == crate::sys::ETXTBSY && tries < BUSY_TRIES => {
+                    std::thread::sleep(std::time::Duration::from_millis(1 << tries));
                     tries += 1;
                     self.busy_retries += 1;
-                    std::thread::sleep(std::time::Duration::from_millis(2));
                 }
                 done => return done,
             }

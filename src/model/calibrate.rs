@@ -158,8 +158,8 @@ impl Ground {
         if let Some(fatal) = &closure.fatal {
             return Err(Error::new(fatal.clone()));
         }
-        let arm = Arm::new(started, &[OsString::from("program")], &self.env)?;
-        gauge::try_once(&arm, self.effort.method)?;
+        let mut arm = Arm::new(started, &[OsString::from("program")], &self.env)?;
+        gauge::try_once(&mut arm, self.effort.method)?;
         let work = Work::of(&closure, &Host);
         let family = Family::of(work.flavour).context(|| "its loader is not known")?;
         let loads = closure.objects.iter().skip(1).map(|o| o.path.clone()).collect();
@@ -177,9 +177,9 @@ impl Ground {
     ///
     /// # Errors
     /// Where one does not reach its entry point any more, or a signal asks us to stop.
-    pub fn measure(self, progress: &mut dyn FnMut(u64, u64)) -> Result<(Vec<Row>, Vec<Skipped>)> {
-        let arms: Vec<&Arm> = self.subjects.iter().map(|s| &s.arm).collect();
-        let readings = gauge::measure(&arms, self.effort, progress)?;
+    pub fn measure(mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<(Vec<Row>, Vec<Skipped>)> {
+        let mut arms: Vec<&mut Arm> = self.subjects.iter_mut().map(|s| &mut s.arm).collect();
+        let readings = gauge::measure(&mut arms, self.effort, progress)?;
         let rows = self.subjects.into_iter().zip(readings);
         Ok((rows.map(|(subject, readings)| Row { about: subject.about, readings }).collect(), self.skipped))
     }

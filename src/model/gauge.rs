@@ -14,10 +14,10 @@ use crate::sys;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::start::{Method, RawStart, StartFailure, StartOptions, Starter, Stdout};
 
-/// One program to measure.
+/// One program to measure. It holds no descriptor: a child inherits all of ours, and exec closes them one by one, which
+/// with a thousand programs made each start a third dearer.
 pub struct Arm {
     program: Program,
-    clock: File,
 }
 
 /// A stamp that no clock gives: the program did not come to its entry point.
@@ -27,20 +27,35 @@ impl Arm {
     /// The program at `path`, which must be stamped.
     ///
     /// # Errors
-    /// Where the system has no memory file to spare.
+    /// Where a string holds a NUL byte.
     pub fn new(path: &Path, argv: &[OsString], env: &[(OsString, OsString)]) -> Result<Arm> {
-        let clock = sys::memory_file(c"premain-entry")?;
-        let mut program = Program::new(path, argv, env)?;
-        program.stdin = Stdin::File(clock.try_clone().context(|| "cannot copy a descriptor")?.into());
-        Ok(Arm { program, clock })
+        Ok(Arm { program: Program::new(path, argv, env)? })
+    }
+}
+
+/// Starts arms, and reads their stamps from one memory file.
+struct Gauge {
+    starter: Starter,
+    options: StartOptions,
+    clock: File,
+}
+
+impl Gauge {
+    fn new(method: Method) -> Result<Gauge> {
+        let options = StartOptions { method, stdout: Stdout::Null, ..StartOptions::default() };
+        Ok(Gauge { starter: Starter::new()?, options, clock: sys::memory_file(c"premain-entry")? })
     }
 
-    fn start(&self, starter: &mut Starter, options: &StartOptions) -> Result<Reading> {
+    fn start(&mut self, arm: &mut Arm) -> Result<Reading> {
         self.clock.write_all_at(&NOT_STAMPED, 0)?;
-        let raw = match starter.start(&self.program, options) {
+        arm.program.stdin = Stdin::File(self.clock.try_clone().context(|| "cannot copy a descriptor")?.into());
+        let started = self.starter.start(&arm.program, &self.options);
+        arm.program.stdin = Stdin::Null;
+        let raw = match started {
             Ok(raw) => raw,
             Err(StartFailure::Interrupted) => return Err(Error::new("interrupted").with_exit(Exit::Interrupted)),
             Err(StartFailure::Exec(e)) => return Err(Error::from_errno(e).context("cannot execute")),
+            Err(StartFailure::Setup(what, e)) => return Err(Error::from_errno(e).context(what)),
             Err(StartFailure::System(e)) => return Err(e),
         };
         self.reading(&raw)
@@ -93,9 +108,8 @@ pub struct Effort {
 ///
 /// # Errors
 /// Where it does not reach its entry point.
-pub fn try_once(arm: &Arm, method: Method) -> Result<Reading> {
-    let options = StartOptions { method, stdout: Stdout::Null, ..StartOptions::default() };
-    arm.start(&mut Starter::new()?, &options)
+pub fn try_once(arm: &mut Arm, method: Method) -> Result<Reading> {
+    Gauge::new(method)?.start(arm)
 }
 
 /// Readings by arm, one a round.
@@ -103,7 +117,7 @@ pub fn try_once(arm: &Arm, method: Method) -> Result<Reading> {
 /// # Errors
 /// Where a program does not reach its entry point (its place in `arms` is named), the system fails us, or a signal asks
 /// us to stop.
-pub fn measure(arms: &[&Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Vec<Reading>>> {
+pub fn measure(arms: &mut [&mut Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Vec<Reading>>> {
     let plan = Plan {
         arms: arms.len(),
         warmup: effort.warmup,
@@ -111,8 +125,7 @@ pub fn measure(arms: &[&Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)
         order: Order::Balanced,
         seed: effort.seed,
     };
-    let options = StartOptions { method: effort.method, stdout: Stdout::Null, ..StartOptions::default() };
-    let mut starter = Starter::new()?;
+    let mut gauge = Gauge::new(effort.method)?;
     // Room for all readings before the first start: our memory is the same in every round.
     let room = usize::try_from(effort.rounds.max.min(MOST_ROUNDS)).unwrap_or(0);
     let mut readings: Vec<Vec<Reading>> = arms.iter().map(|_| Vec::with_capacity(room)).collect();
@@ -129,8 +142,12 @@ pub fn measure(arms: &[&Arm], effort: Effort, progress: &mut dyn FnMut(u64, u64)
         }
         plan.round(round, &mut order);
         for &arm in &order {
-            let Some(program) = arms.get(arm) else { continue };
-            let reading = program.start(&mut starter, &options).context(|| format!("program {arm}"))?;
+            let Some(program) = arms.get_mut(arm) else { continue };
+            // The first start fills the caches with what this program needs, whatever ran before it: without it, plain
+            // programs took a third longer between heavy ones than among themselves.
+            let mut start = || gauge.start(program).context(|| format!("program {arm}"));
+            start()?;
+            let reading = start()?;
             if counts && let Some(list) = readings.get_mut(arm) {
                 list.push(reading);
             }

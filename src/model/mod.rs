@@ -10,6 +10,7 @@
 //! | `libraries` | what init functions of the host's libraries cost |
 //! | `store` | the model on disk, and the host that it holds for |
 //! | `predict` | a program's start from its closure |
+//! | `savings` | what link settings would save |
 //! | `check` | predictions beside measurements |
 
 pub mod calibrate;
@@ -20,5 +21,6 @@ pub mod fit;
 pub mod gauge;
 pub mod libraries;
 pub mod predict;
+pub mod savings;
 pub mod store;
 pub mod work;

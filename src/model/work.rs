@@ -7,9 +7,9 @@ use std::path::Path;
 use object::elf;
 
 use crate::elf::image::{Image, Segment};
-use crate::loader::Closure;
 use crate::loader::files::Files;
 use crate::loader::identity::Flavour;
+use crate::loader::{Closure, Object};
 
 /// A unit of load work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,15 +91,32 @@ impl Work {
     /// The work of a closure. Objects whose file cannot be read any more count with what the closure knows.
     pub fn of(closure: &Closure, files: &dyn Files) -> Work {
         let mut work = Work::new();
+        work.flavour = closure.loader.as_ref().map(|l| l.flavour);
+        for object in Work::by_object(closure, files) {
+            work.plus(&object);
+        }
+        // The exec of a program of one segment has that one in it.
+        work.add(T::Segment, -1.0);
+        if closure.loader.is_some() {
+            work.add(T::Loader, 1.0);
+            work.lookups(closure);
+            work.add(T::FailedOpen, closure.totals.failed_opens as f64);
+        }
+        work
+    }
+
+    /// What each object of a closure adds, look-ups aside.
+    pub fn by_object(closure: &Closure, files: &dyn Files) -> Vec<Work> {
         let flavour = closure.loader.as_ref().map(|l| l.flavour);
-        work.flavour = flavour;
-        let loader_path = closure.loader.as_ref().map(|l| l.path.clone());
-        for (index, object) in closure.objects.iter().enumerate() {
-            let Some(bytes) = files.open(&object.path).ok().and_then(|o| o.bytes.ok()) else { continue };
-            let Ok(image) = Image::parse(bytes.as_ref().as_ref()) else { continue };
-            let is_loader = index > 0 && loader_path.as_deref().is_some_and(|l| same_file(l, &object.path));
+        let one = |(index, object): (usize, &Object)| {
+            let mut work = Work { counts: [0.0; TERMS.len()], flavour };
+            let is_loader = index > 0 && closure.loader.as_ref().is_some_and(|l| same_file(&l.path, &object.path));
             let by_kernel = index == 0 || is_loader;
-            work.object(&image, by_kernel, flavour);
+            if let Some(bytes) = files.open(&object.path).ok().and_then(|o| o.bytes.ok())
+                && let Ok(image) = Image::parse(bytes.as_ref().as_ref())
+            {
+                work.object(&image, by_kernel, flavour);
+            }
             if !by_kernel {
                 work.add(T::Object, 1.0);
             }
@@ -111,16 +128,16 @@ impl Work {
                 work.add(T::Relr, object.relocations.relr as f64);
                 work.add(T::Irelative, object.relocations.irelative as f64);
             }
+            work
+        };
+        closure.objects.iter().enumerate().map(one).collect()
+    }
+
+    /// Adds other work.
+    pub fn plus(&mut self, other: &Work) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
         }
-        if closure.loader.is_some() {
-            work.add(T::Loader, 1.0);
-            work.add(T::Segment, -1.0);
-            work.lookups(closure);
-            work.add(T::FailedOpen, closure.totals.failed_opens as f64);
-        } else {
-            work.add(T::Segment, -1.0);
-        }
-        work
     }
 
     fn lookups(&mut self, closure: &Closure) {

@@ -46,15 +46,26 @@ pub struct Setting {
     pub busy_retries: u64,
     /// Starts were ended at their first byte of output.
     pub until_first_byte: bool,
-    /// Which command the others are compared with.
+    /// Which command the others are compared with, unless `references` says otherwise.
     pub reference: usize,
+    /// For each command which one it is compared with (itself: a reference); empty: all with `reference`.
+    pub references: Vec<usize>,
     /// Delta as asked for; else it comes from the noise.
     pub delta: Option<f64>,
     /// Pages dropped before the starts of each arm; empty for warm starts.
     pub evicted: Vec<Evicted>,
+    /// Names of processes that still ran when the run was over.
+    pub left_behind: Vec<String>,
+    /// They were left running, as asked.
+    pub kept: bool,
 }
 
 impl Setting {
+    /// The command that command `arm` is compared with.
+    pub fn reference_of(&self, arm: usize) -> usize {
+        self.references.get(arm).copied().unwrap_or(self.reference)
+    }
+
     /// The metric that verdicts are about: to the exit, or to the first byte of a program that does not exit.
     pub fn main_metric(&self) -> Metric {
         if self.until_first_byte { FIRST_OUTPUT } else { METRICS[0] }
@@ -215,6 +226,12 @@ pub struct BenchRecord {
 }
 
 impl BenchRecord {
+    /// What a command of this record is compared with; `None` for the control.
+    pub fn reference_of(&self, command: &CommandRecord) -> Option<&CommandRecord> {
+        let arm = self.commands.iter().position(|c| std::ptr::eq(c, command))?;
+        self.commands.get(self.setting.reference_of(arm))
+    }
+
     /// Summarises the samples of a run whose arms were `commands`, then the control twice.
     ///
     /// # Errors
@@ -242,15 +259,14 @@ impl BenchRecord {
         let delta =
             setting.delta.unwrap_or_else(|| default_delta(noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95)));
         let (_, metric) = setting.main_metric();
-        let reference: Vec<Option<u64>> = log.arm(setting.reference)?.iter().map(metric).collect();
         let mut records = Vec::with_capacity(arms);
         for (arm, command) in commands.iter().enumerate() {
             let samples = log.arm(arm)?;
-            let role = if arm == setting.reference { Role::Reference } else { Role::Candidate };
+            let reference = setting.reference_of(arm);
+            let role = if arm == reference { Role::Reference } else { Role::Candidate };
             let mut record = summarise(&command.name, &command.argv, &command.path, role, &samples);
             if role == Role::Candidate {
-                let own: Vec<Option<u64>> = samples.iter().map(metric).collect();
-                record.vs_reference = versus_where_known(&reference, &own, setting.seed, delta);
+                record.vs_reference = versus_by_metric(log, [reference, arm], metric, setting.seed, delta)?;
             }
             record.failures = samples
                 .iter()
@@ -309,16 +325,30 @@ fn summarise(name: &str, argv: &[OsString], path: &std::path::Path, role: Role, 
     }
 }
 
-/// Compares one candidate; the p-value is not yet adjusted for others. Rounds in which a side has no value make no pair.
-fn versus_where_known(
-    reference: &[Option<u64>],
-    candidate: &[Option<u64>],
+/// Compares one arm with another by any metric, `arms` being reference and candidate; the p-value is not yet
+/// adjusted for others. Rounds in which a side has no value make no pair; `None` where there is no pair.
+///
+/// # Errors
+/// Where samples cannot be read back.
+pub fn versus_by_metric(
+    log: &mut Log,
+    arms: [usize; 2],
+    metric: fn(&Sample) -> Option<u64>,
     seed: u64,
     delta: f64,
-) -> Option<VersusReference> {
-    let pairs = reference.iter().zip(candidate).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
+) -> Result<Option<VersusReference>> {
+    let mut sides: [Vec<Option<u64>>; 2] = [Vec::new(), Vec::new()];
+    log.for_each(|s| {
+        for (side, arm) in sides.iter_mut().zip(arms) {
+            if usize::from(s.arm) == arm {
+                side.push(metric(s));
+            }
+        }
+    })?;
+    let [reference, candidate] = sides;
+    let pairs = reference.into_iter().zip(candidate).filter_map(|(a, b)| Some((a?, b?)));
     let (reference, candidate): (Vec<u64>, Vec<u64>) = pairs.unzip();
-    versus(&reference, &candidate, seed, delta)
+    Ok(versus(&reference, &candidate, seed, delta))
 }
 
 /// Compares one candidate; the p-value is not yet adjusted for others.
@@ -386,14 +416,18 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
     for c in &r.commands {
         if c.held_open > 0 {
             out.push(format!(
-                "{}: a process it left behind held its output open in {} of {} starts; it was killed",
-                c.name, c.held_open, c.starts
+                "{}: a process it left behind held its output open in {} of {} starts{}",
+                c.name,
+                c.held_open,
+                c.starts,
+                if r.setting.kept { "" } else { "; it was killed" }
             ));
         }
         if c.failures > 0 {
             out.push(format!("{}: {} of {} starts failed", c.name, c.failures, c.starts));
         }
     }
+    out.extend(left_behind(&r.setting));
     if r.setting.busy_retries > 0 {
         out.push(format!(
             "{} starts were repeated since the program's file was open for writing",
@@ -401,4 +435,19 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
         ));
     }
     out
+}
+
+/// Processes in sessions of their own (daemons): they ran beside all later starts.
+fn left_behind(s: &Setting) -> Option<String> {
+    const NAMED: usize = 3;
+    let mut names = s.left_behind.clone();
+    names.sort_unstable();
+    names.dedup();
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    let done = if s.kept { "still run" } else { "ran until we ended them (--keep leaves them)" };
+    let n = s.left_behind.len() as u64;
+    (n > 0).then(|| {
+        let what = if n == 1 { "process".to_string() } else { "processes".to_string() };
+        format!("{n} {what} that the commands left behind {done}: {}{more}", names[..names.len().min(NAMED)].join(", "))
+    })
 }

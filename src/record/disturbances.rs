@@ -164,7 +164,8 @@ fn smt(smt: &Fact<bool>) -> Disturbance {
             "on: two processors share a core, and each slows the other",
             "write off to /sys/devices/system/cpu/smt/control, or keep the sibling of --cpu N idle",
         ),
-        Fact::Value(false) | Fact::Absent => fine(NAME, "off: no core is shared"),
+        Fact::Value(false) => fine(NAME, "off: no core is shared"),
+        Fact::Absent => fine(NAME, "no switch to be seen"),
         Fact::Unreadable(why) => unknown(NAME, why),
     }
 }

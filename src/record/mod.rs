@@ -1,7 +1,10 @@
 //! What is kept of a run: plain data that reports print and that files store.
 
+pub mod baseline;
 pub mod bench;
+pub mod check;
 pub mod correlation;
+pub mod counts;
 pub mod disturbances;
 pub mod host;
 pub mod numbers;

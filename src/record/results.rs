@@ -53,7 +53,7 @@ const SECOND: f64 = 1e9;
 pub fn stored_runs(document: &Json, metric: &str) -> Result<StoredRuns> {
     let schema = document.get("schema").and_then(Json::as_str);
     match (schema, document.get("commands"), document.get("results")) {
-        (Some("premain.bench/1"), Some(commands), _) => premain(document, commands, metric),
+        (Some("premain.bench/1" | "premain.baseline/1"), Some(commands), _) => premain(document, commands, metric),
         (Some(other), ..) if other.starts_with("premain.") => {
             Err(Error::new(format!("holds no samples of a bench: its schema is {other}")))
         }
@@ -93,6 +93,13 @@ fn premain_run(command: &Json, metric: &str) -> Result<Option<StoredRun>> {
     let Some(samples) = command.get("samples").filter(|s| **s != Json::Null) else { return Ok(None) };
     let name = command.get("name").and_then(Json::as_str).unwrap_or("");
     columns(name, samples, metric).map(Some)
+}
+
+/// The values of command `i` (from 0) of a premain document, none where it has no such samples.
+pub fn values_of_command(document: &Json, i: usize, metric: &str) -> Option<Vec<f64>> {
+    let command = document.get("commands").and_then(Json::as_array)?.get(i)?;
+    let values = premain_run(command, metric).ok()??.values;
+    (!values.is_empty()).then_some(values)
 }
 
 /// One metric out of samples kept by columns.

@@ -38,6 +38,7 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("interrupted", s.interrupted.into()),
         ("control_source", s.control_source.as_str().into()),
         ("busy_retries", s.busy_retries.into()),
+        ("left_behind", Json::array(s.left_behind.iter().map(String::as_str))),
         ("until_first_byte", s.until_first_byte.into()),
         ("main_metric", s.main_metric().0.into()),
         ("state", if s.evicted.is_empty() { "warm" } else { "cold" }.into()),
@@ -86,11 +87,8 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     j.push(
         "output",
         c.output.map(|o| {
-            let same = r
-                .commands
-                .get(r.setting.reference)
-                .and_then(|f| f.output)
-                .map(|f| f.hash == o.hash && f.bytes == o.bytes);
+            let reference = r.reference_of(c);
+            let same = reference.and_then(|f| f.output).map(|f| f.hash == o.hash && f.bytes == o.bytes);
             Json::object([
                 ("bytes", o.bytes.into()),
                 ("hash", format!("{:016x}", o.hash).into()),

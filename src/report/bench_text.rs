@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::measure::sample::Sample;
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::record::probes::Probes;
 use crate::report::explain_text::warnings;
 use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
@@ -19,6 +20,7 @@ pub fn text(r: &BenchRecord, style: Style) -> String {
     let mut t = table(r, style);
     t.push('\n');
     t.push_str(&comparisons(r, style));
+    t.push_str(&observed(r, style));
     for line in method_lines(r).lines().flat_map(|l| wrap(l, style.width)) {
         let _ = writeln!(t, "{}", style.dim(&line));
     }
@@ -45,6 +47,7 @@ const WIDE: &[Column] = &[
     EXIT_MEAN,
     EXIT_MAX,
     CPU,
+    THREADS,
     MINFLT,
     MAX_RSS,
     STARTS,
@@ -61,6 +64,11 @@ const EXIT_P95: Column = (">\np95", |c| time_of(c.metric(MAIN_METRIC), |s| s.p95
 const EXIT_MEAN: Column = (">\nmean", |c| time_of(c.metric(MAIN_METRIC), |s| s.mean));
 const EXIT_MAX: Column = (">\nmax", |c| time_of(c.metric(MAIN_METRIC), |s| s.max as f64));
 const CPU: Column = (">\ncpu", |c| time_of(c.metric("cpu_ns"), |s| s.p50 as f64));
+const THREADS: Column = (">max\nthreads", |c| {
+    c.probes
+        .as_ref()
+        .map_or("-".to_string(), |p| format!("{}{}", if p.threads_exact { "" } else { "≥ " }, p.max_threads))
+});
 const MINFLT: Column = (">\nminflt", |c| c.metric("minflt").map_or("-".to_string(), |s| units::count(s.p50)));
 const MAX_RSS: Column = (">max\nrss", |c| c.metric("max_rss_bytes").map_or("-".to_string(), |s| units::bytes(s.max)));
 const STARTS: Column = (">\nstarts", |c| units::count(c.starts));
@@ -93,9 +101,9 @@ fn table(r: &BenchRecord, style: Style) -> String {
 fn comparisons(r: &BenchRecord, style: Style) -> String {
     let mut t = String::new();
     let span = if r.setting.until_first_byte { "spawn to first byte" } else { "spawn to exit" };
-    let reference = r.commands.get(r.setting.reference).map_or("", |c| c.name.as_str());
     for c in &r.commands {
         let Some(v) = &c.vs_reference else { continue };
+        let reference = r.reference_of(c).map_or("", |c| c.name.as_str());
         for line in wrap(&compared(&c.name, reference, v, r.delta, span), style.width) {
             let _ = writeln!(t, "{line}");
         }
@@ -136,6 +144,48 @@ pub fn compared(name: &str, reference: &str, v: &VersusReference, delta: f64, sp
         let _ = write!(line, "; about {} rounds would decide", units::count(n));
     }
     line
+}
+
+/// What was observed of each command, apart from the timed starts, and what being watched cost.
+fn observed(r: &BenchRecord, style: Style) -> String {
+    let mut t = String::new();
+    for c in &r.commands {
+        let Some(p) = &c.probes else { continue };
+        let p50 = c.metric(MAIN_METRIC).map_or(0, |s| s.p50);
+        for line in wrap(&format!("{}: {}", c.name, observation(p, p50)), style.width) {
+            let _ = writeln!(t, "{line}");
+        }
+    }
+    if !t.is_empty() {
+        t.push('\n');
+    }
+    t
+}
+
+/// One command's observation as a sentence.
+fn observation(p: &Probes, untraced_ns: u64) -> String {
+    let least = if p.threads_exact { "" } else { "at least " };
+    let mut parts = vec![format!("{least}{} at once", units::counted(p.max_threads, "thread"))];
+    if let Some(s) = &p.syscalls {
+        let range = if s.total_min == s.total_max {
+            units::count(s.total_min)
+        } else {
+            format!("{} to {}", units::count(s.total_min), units::count(s.total_max))
+        };
+        let first =
+            s.to_first_byte.map_or(String::new(), |n| format!(", {} of them up to the first byte", units::count(n)));
+        parts.push(format!("{range} system calls{first}"));
+    }
+    parts.extend(
+        p.child_processes.filter(|n| *n > 0).map(|n| {
+            if n == 1 { "1 child process".to_string() } else { format!("{} child processes", units::count(n)) }
+        }),
+    );
+    parts.extend(p.peak_rss_bytes.map(|n| format!("peak memory {}", units::bytes(n))));
+    let cost = p.elapsed_ns as f64 / untraced_ns.max(1) as f64;
+    parts.push(format!("observed in {}, {cost:.1} times as long as a timed one", units::counted(p.starts, "start")));
+    parts.extend(p.reason.clone());
+    parts.join("; ")
 }
 
 /// What was measured and how, and what cannot be told apart.

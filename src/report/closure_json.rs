@@ -23,11 +23,20 @@ pub fn closure(c: &Closure) -> Json {
     let unresolved = c.unresolved.iter().map(|u| {
         Json::object([("object", u.object.into()), ("symbol", name(&u.symbol)), ("version", version(&u.version))])
     });
+    let versions = c.version_errors.iter().map(|e| {
+        Json::object([
+            ("object", e.object.into()),
+            ("version", name(&e.version)),
+            ("file", name(&e.file)),
+            ("why", e.why.as_str().into()),
+        ])
+    });
     let mut j = Json::object([
         ("loader", loader.unwrap_or(Json::Null)),
         ("objects", Json::array(c.objects.iter().map(object))),
         ("missing", Json::array(c.missing.iter().map(missing))),
         ("fatal", c.fatal.clone().into()),
+        ("version_errors", Json::array(versions)),
         ("unresolved", Json::array(unresolved)),
         ("own_lookups", Json::array(own)),
         ("totals", totals(&c.totals)),

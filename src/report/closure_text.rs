@@ -25,6 +25,12 @@ pub fn closure(c: &Closure, style: Style) -> String {
     if let Some(why) = &c.fatal {
         let _ = writeln!(t, "  {} {}", style.warn("the start fails:"), printable(why));
     }
+    for e in &c.version_errors {
+        let by = c.objects.get(e.object).map(|o| o.path.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = String::from_utf8_lossy(&e.file);
+        let why = printable(&format!("{file}: {} (required by {by})", e.why));
+        let _ = writeln!(t, "  {} {why}", style.warn("the start fails:"));
+    }
     unresolved(c, style, &mut t);
     for warning in &c.warnings {
         let _ = writeln!(t, "  {} {}", style.warn("warning:"), printable(warning));

@@ -3,8 +3,9 @@
 use crate::facts::LinkFacts;
 use crate::loader::Closure;
 use crate::record::bench::BenchRecord;
+use crate::report::accounting::Accounted;
 use crate::report::findings::Finding;
-use crate::trace::probe::Phases;
+use crate::report::trace::TracedCommand;
 
 /// Something that could not be had, with the reason.
 pub type Had<T> = Result<T, String>;
@@ -18,8 +19,10 @@ pub struct Explained {
     pub closure: Had<Closure>,
     /// What was measured.
     pub bench: BenchRecord,
-    /// How a start divides.
-    pub phases: Had<Phases>,
+    /// How a start divides, from starts that were observed.
+    pub phases: Had<TracedCommand>,
+    /// The host model's account of the way to the entry point.
+    pub accounted: Had<Accounted>,
     /// What weighs, heaviest first.
     pub findings: Vec<Finding>,
 }

@@ -1,13 +1,15 @@
 //! The JSON of `explain`: `facts` as in `inspect`, `command` as in `bench`, `phases[]`, `findings[]`.
 
 use crate::json::Json;
+use crate::report::accounting;
 use crate::report::bench_json;
 use crate::report::closure_json;
 use crate::report::explain::Explained;
 use crate::report::facts_json;
 use crate::report::findings::Finding;
 use crate::report::host_json;
-use crate::trace::probe::Phases;
+use crate::report::model_json;
+use crate::report::trace::json as trace_json;
 
 /// The document of `explain --json`, schema `premain.explain/1`.
 pub fn document(e: &Explained) -> Json {
@@ -31,23 +33,28 @@ pub fn document(e: &Explained) -> Json {
         ("noise", bench_json::noise(&e.bench)),
         ("host", host_json::record(&e.bench.host)),
         ("setting", bench_json::setting(&e.bench)),
+        ("phases_backend", e.phases.as_ref().map_or(Json::Null, |p| p.study.means.backend().into())),
+        ("phases_untraced_total_ns", e.phases.as_ref().ok().and_then(|p| p.summary.untraced_median_ns).into()),
         (
             "phases",
             match &e.phases {
-                Ok(p) => phases(p),
+                Ok(p) => trace_json::phases(&p.summary),
                 Err(why) => Json::unreadable(why.as_str()),
             },
         ),
-        ("predicted", Json::Null),
+        (
+            "predicted",
+            match &e.accounted {
+                Ok(a) => {
+                    let path = e.program().map_or(std::path::Path::new(""), |f| &f.path);
+                    accounting::json(a, model_json::prediction(path, &a.prediction))
+                }
+                Err(why) => Json::unreadable(why.as_str()),
+            },
+        ),
         ("findings", Json::array(e.findings.iter().map(finding))),
         ("warnings", Json::array(e.bench.warnings.iter().map(String::as_str))),
     ])
-}
-
-fn phases(p: &Phases) -> Json {
-    Json::array(p.phases.iter().map(|x| {
-        Json::object([("name", Json::from(x.name.name())), ("ns", x.ns.into()), ("median_ns", x.median_ns.into())])
-    }))
 }
 
 fn finding(f: &Finding) -> Json {

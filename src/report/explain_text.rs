@@ -6,11 +6,13 @@ use std::fmt::Write;
 use crate::facts::{Fact, Kind, LinkFacts};
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC};
+use crate::report::accounting;
 use crate::report::bench_text::method_lines;
 use crate::report::explain::Explained;
 use crate::report::table::Table;
 use crate::report::width::wrap;
 use crate::stat::quantile::Summary;
+use crate::trace::analysis::Faults;
 use crate::units::{bytes, count, counted, time};
 
 /// The whole page.
@@ -20,6 +22,11 @@ pub fn text(e: &Explained, style: Style) -> String {
     t.push_str(&costs(&e.bench, style));
     let _ = writeln!(t, "\n{}", style.bold("where the time goes"));
     t.push_str(&phases(e, style));
+    let _ = writeln!(t, "\n{}", style.bold("what the host model says"));
+    match &e.accounted {
+        Ok(a) => t.push_str(&accounting::text(a, style)),
+        Err(why) => wrap(why, style.width).iter().for_each(|line| t.push_str(&format!("{line}\n"))),
+    }
     let _ = writeln!(t, "\n{}", style.bold("what the files ask for"));
     t.push_str(&links(e, style));
     let _ = writeln!(t, "\n{}", style.bold("findings, heaviest first"));
@@ -67,8 +74,9 @@ fn title(e: &Explained, style: Style) -> String {
             let _ =
                 write!(line, ", {} {}", if f.kind == Kind::Script { "runs" } else { "loaded by" }, interp.display());
         }
-        t.push_str(&line);
-        t.push('\n');
+        for part in wrap(line.trim_start(), style.width.saturating_sub(2)) {
+            let _ = writeln!(t, "  {part}");
+        }
     }
     t
 }
@@ -121,34 +129,42 @@ fn memory_line(b: &BenchRecord, c: &CommandRecord) -> String {
 const BAR: usize = 28;
 
 fn phases(e: &Explained, style: Style) -> String {
-    let p = match &e.phases {
-        Ok(p) => p,
+    let observed = match &e.phases {
+        Ok(o) => o,
         Err(why) => return format!("not known: {why}\n"),
     };
+    let p = &observed.summary;
     let largest = p.phases.iter().map(|x| x.ns).max().unwrap_or(1).max(1);
-    let mut table = Table::new(["phase", ">time", ">share", ""]);
+    let mut table = Table::new(["phase", ">time", ">share", ">faults", ""]);
     for x in &p.phases {
         let bar = (x.ns as f64 / largest as f64 * BAR as f64).round() as usize;
-        table.row([
-            x.name.name().to_string(),
-            time(x.ns as f64),
-            format!("{:.1} %", x.ns as f64 * 100.0 / p.total_ns.max(1) as f64),
-            "#".repeat(bar),
-        ]);
+        let share = format!("{:.1} %", x.ns as f64 * 100.0 / p.total_ns.max(1) as f64);
+        table.row([x.name.name().to_string(), time(x.ns as f64), share, faults(&x.faults), "#".repeat(bar)]);
     }
-    let mut t = table.render(style);
-    let untraced = e.bench.commands.first().and_then(|c| c.metric(MAIN_METRIC)).map_or(0, |s| s.p50);
-    let line = format!(
-        "measured in {} under ptrace: {} each, {:.2} times the untraced {}; the shares are of the traced start",
-        counted(p.starts as u64, "probe start"),
-        time(p.total_ns as f64),
-        p.total_ns as f64 / untraced.max(1) as f64,
-        time(untraced as f64)
-    );
-    for part in wrap(&line, style.width) {
-        let _ = writeln!(t, "{}", style.dim(&part));
+    let mut t = table.without_empty_columns().render(style);
+    let study = &observed.study;
+    let mut line =
+        format!("measured in {} by {}", counted(study.starts.len() as u64, "observed start"), study.means.backend());
+    if let (Some(untraced), Some(share)) = (p.untraced_median_ns, observed.distortion()) {
+        line.push_str(&format!(
+            ": {} each at the median, {:+.1} % against {} of untraced starts beside them",
+            time(p.total_median_ns as f64),
+            share * 100.0,
+            time(untraced as f64)
+        ));
+    }
+    for reason in std::iter::once(&line).chain(&study.reasons) {
+        for part in wrap(reason, style.width) {
+            let _ = writeln!(t, "{}", style.dim(&part));
+        }
     }
     t
+}
+
+/// Page faults of a phase; nothing where they are not known.
+fn faults(f: &Faults) -> String {
+    let all = f.total();
+    if all == 0 { String::new() } else { count(all) }
 }
 
 fn links(e: &Explained, style: Style) -> String {

@@ -1,6 +1,7 @@
 //! Two builds of one program in the units of start-up work: what one has more of than the other.
 
 use crate::facts::LinkFacts;
+use crate::facts::macho::MachoFacts;
 use crate::json::Json;
 use crate::loader::Closure;
 use crate::output::Style;
@@ -62,6 +63,18 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Difference> {
     push("needed", false, &|s| Some(s.0.needed.len() as u64));
     push("exported_symbols", false, &|s| s.0.elf.as_ref().map(|e| e.exported));
     push("imported_symbols", false, &|s| s.0.elf.as_ref().map(|e| e.imported));
+    type MachoPick = fn(&MachoFacts) -> u64;
+    let macho: [(&str, bool, MachoPick); 6] = [
+        ("macho.symbols", false, |m| m.fixups.symbols),
+        ("macho.weak_binds", false, |m| m.fixups.weak_binds),
+        ("macho.pages_16k", false, |m| m.fixups.pages_16k),
+        ("macho.exports", false, |m| m.exports.value().map_or(0, |e| e.symbols)),
+        ("macho.export_trie_bytes", true, |m| m.exports.value().map_or(0, |e| e.trie_bytes)),
+        ("macho.signature_page_hashes", false, |m| m.signature.value().map_or(0, |s| s.page_hashes)),
+    ];
+    for (field, is_bytes, pick) in macho {
+        push(field, is_bytes, &|s| s.0.macho.as_deref().map(pick));
+    }
     type Pick = fn(&crate::loader::Totals) -> Option<u64>;
     let totals: [(&str, bool, Pick); 9] = [
         ("closure.objects", false, |t| Some(t.objects)),
@@ -91,6 +104,7 @@ pub fn word_changes(old: &LinkFacts, new: &LinkFacts) -> Vec<WordChange> {
             ("textrel", f.textrel.to_string()),
             ("hash", f.hash.join(", ")),
             ("libc", f.libc.clone().unwrap_or_default()),
+            ("macho.fixups", f.macho.as_ref().map(|m| m.fixups.format.to_string()).unwrap_or_default()),
         ]
     };
     let pairs = words(old).into_iter().zip(words(new));

@@ -75,6 +75,7 @@ fn elf(e: &ElfFacts) -> Json {
         ("bind_now_by", Json::array(e.bind_now_by.iter().copied())),
         ("libc_version", e.libc_version.as_deref().into()),
         ("relative_tagged", e.relative_tagged.into()),
+        ("relocation_types", Json::Array(e.relocation_types.iter().map(relocation_type).collect())),
         ("implicit_got", e.implicit_got.into()),
         ("pages", Json::array(e.pages.iter().map(pages))),
         ("ifuncs", e.ifuncs.into()),
@@ -85,6 +86,10 @@ fn elf(e: &ElfFacts) -> Json {
         ("notes", Json::array(e.notes.iter().map(String::as_str))),
         ("segments", Json::array(e.segments.iter().map(segment))),
     ])
+}
+
+fn relocation_type((kind, count): &(u32, u64)) -> Json {
+    Json::object([("type", Json::from(*kind)), ("count", (*count).into())])
 }
 
 fn pages(p: &PagesWritten) -> Json {

@@ -67,7 +67,9 @@ pub fn file(f: &LinkFacts, style: Style) -> Page {
         Fact::Value(path) => page.row("interpreter", &path.to_string_lossy()),
         Fact::Unreadable(why) => page.row("interpreter", &format!("unreadable: {why}")),
     }
-    if f.format != Format::Script {
+    if let Some(m) = &f.macho {
+        super::macho_text::rows(f, m, &mut page);
+    } else if f.format != Format::Script {
         names(f, &mut page);
         work(f, &mut page);
     }

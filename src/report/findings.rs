@@ -6,9 +6,12 @@
 use crate::facts::{Kind, LinkFacts};
 use crate::loader::Closure;
 use crate::record::bench::{BenchRecord, MAIN_METRIC};
+use crate::report::accounting;
 use crate::report::explain::Explained;
+use crate::report::trace::{TracedCommand, cause_text};
+use crate::trace::gaps::Cause;
 use crate::trace::phases::PhaseName;
-use crate::trace::probe::Phases;
+use crate::trace::summary::Summary;
 use crate::units::{count, counted, time};
 
 /// Where the figure of a finding comes from.
@@ -54,7 +57,8 @@ impl Finding {
 
 /// All findings on a program, heaviest first.
 pub fn findings(e: &Explained) -> Vec<Finding> {
-    let phases = e.phases.as_ref().ok();
+    let observed = e.phases.as_ref().ok();
+    let phases = observed.map(|o| &o.summary);
     let closure = e.closure.as_ref().ok();
     let mut found = vec![floor(&e.bench)];
     found.extend(missing(closure));
@@ -62,11 +66,15 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
         found.extend(loader_share(p));
         found.extend(own_share(p));
     }
+    found.extend(observed.and_then(longest));
     if let Some(program) = e.program() {
         found.extend(relocation(program, closure, phases));
         found.extend(lookups(closure, phases));
         found.extend(objects(closure, phases));
         found.extend(constructors(program, closure, phases));
+    }
+    if let Ok(accounted) = &e.accounted {
+        found.extend(accounting::findings(accounted));
     }
     found.extend(scripts(e));
     found.extend(threads(&e.bench));
@@ -74,7 +82,7 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
     found
 }
 
-fn ns(phases: Option<&Phases>, names: &[PhaseName]) -> u64 {
+fn ns(phases: Option<&Summary>, names: &[PhaseName]) -> u64 {
     let all = phases.map_or(&[][..], |p| &p.phases);
     all.iter().filter(|p| names.contains(&p.name)).map(|p| p.ns).sum()
 }
@@ -109,12 +117,12 @@ fn missing(closure: Option<&Closure>) -> Option<Finding> {
 
 const LOADER: [PhaseName; 4] = [PhaseName::LoaderStart, PhaseName::Map, PhaseName::Relocate, PhaseName::Construct];
 
-fn loader_share(p: &Phases) -> Option<Finding> {
+fn loader_share(p: &Summary) -> Option<Finding> {
     let loader = ns(Some(p), &LOADER);
     let part = |name| ns(Some(p), &[name]);
     (loader > 0).then(|| {
         let text = format!(
-            "the loader takes {} of the traced start ({}): {} to map, {} to relocate, {} in constructors of libraries",
+            "the loader takes {} of an observed start ({}): {} to map, {} to relocate, {} in constructors of libraries",
             time(loader as f64),
             percent(loader, p.total_ns),
             time((part(PhaseName::LoaderStart) + part(PhaseName::Map)) as f64),
@@ -125,7 +133,7 @@ fn loader_share(p: &Phases) -> Option<Finding> {
     })
 }
 
-fn own_share(p: &Phases) -> Option<Finding> {
+fn own_share(p: &Summary) -> Option<Finding> {
     let (init, main) = (ns(Some(p), &[PhaseName::RuntimeInit]), ns(Some(p), &[PhaseName::Main]));
     let own = init + main;
     (own > 0).then(|| {
@@ -139,7 +147,24 @@ fn own_share(p: &Phases) -> Option<Finding> {
     })
 }
 
-fn relocation(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding> {
+/// The longest single stretch, with its cause.
+fn longest(observed: &TracedCommand) -> Option<Finding> {
+    let gap = observed.summary.gaps.first()?;
+    let shown = match gap.cause {
+        // What the program does of its own is not a matter of its start; it has its line already.
+        Cause::Running { .. } | Cause::Syscall { .. } => gap.phase < PhaseName::Main,
+        _ => true,
+    };
+    let share = percent(gap.ns, observed.summary.total_ns);
+    let text = format!(
+        "the longest stretch is {}, {} ({share} of an observed start)",
+        cause_text(observed, gap),
+        time(gap.ns as f64)
+    );
+    shown.then(|| Finding::new(Source::Measured, gap.ns, text))
+}
+
+fn relocation(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Summary>) -> Option<Finding> {
     let (mut r, mut pages, mut objects) = (program.relocations, program.pages_written, 1);
     if let Some(c) = closure {
         r = crate::facts::RelocationCounts::default();
@@ -167,7 +192,7 @@ fn relocation(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Ph
     Some(Finding::new(Source::Counted, weight, text))
 }
 
-fn lookups(closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding> {
+fn lookups(closure: Option<&Closure>, phases: Option<&Summary>) -> Option<Finding> {
     let t = &closure?.totals;
     let (lookups, probes) = (t.lookups?, t.probes?);
     let text = format!(
@@ -181,7 +206,7 @@ fn lookups(closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding
     (lookups > 0).then(|| Finding::new(Source::Counted, ns(phases, &[PhaseName::Relocate]).saturating_sub(1), text))
 }
 
-fn objects(closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding> {
+fn objects(closure: Option<&Closure>, phases: Option<&Summary>) -> Option<Finding> {
     let c = closure?;
     let libraries = c.totals.objects.saturating_sub(1);
     let text = match c.totals.failed_opens {
@@ -191,7 +216,7 @@ fn objects(closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding
     (libraries > 0).then(|| Finding::new(Source::Counted, ns(phases, &[PhaseName::LoaderStart, PhaseName::Map]), text))
 }
 
-fn constructors(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Phases>) -> Option<Finding> {
+fn constructors(program: &LinkFacts, closure: Option<&Closure>, phases: Option<&Summary>) -> Option<Finding> {
     let n = closure.map_or(program.init.total(), |c| c.totals.init_functions);
     let text = format!("{} before main, in the program and its libraries", counted(n, "init function"));
     let weight = ns(phases, &[PhaseName::Construct]);

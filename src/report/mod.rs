@@ -1,13 +1,19 @@
 //! What people read: records as text, tables and plots, and as JSON.
 
+pub mod accounting;
+pub mod baseline_json;
 pub mod bench_json;
 pub mod bench_text;
+pub mod check_json;
+pub mod check_text;
+pub mod ci;
 pub mod closure_json;
 pub mod closure_text;
 pub mod columns_json;
 pub mod columns_text;
 pub mod correlation_json;
 pub mod correlation_text;
+pub mod doctor;
 pub mod dots;
 pub mod explain;
 pub mod explain_json;
@@ -19,6 +25,7 @@ pub mod facts_text;
 pub mod findings;
 pub mod host_json;
 pub mod macho_json;
+pub mod macho_text;
 pub mod model_json;
 pub mod model_text;
 pub mod number;
@@ -26,5 +33,9 @@ pub mod plot;
 pub mod scatter;
 pub mod scatter_svg;
 pub mod stored_text;
+pub mod survey_json;
+pub mod survey_text;
 pub mod table;
+pub mod trace;
+pub mod tracking;
 pub mod width;

@@ -155,6 +155,25 @@ fn regular(meta: &Metadata) -> Result<(), Refusal> {
     Err(Refusal::Kind(what))
 }
 
+/// A temporary file that has no name: its bytes live as long as it is open.
+///
+/// # Errors
+/// Where no directory takes a file.
+pub fn unnamed(name: &std::ffi::CStr) -> crate::error::Result<File> {
+    use crate::error::{Context, Error};
+    let leaf = format!("{}-{}", name.to_string_lossy(), std::process::id());
+    let mut reason = Error::new("no directory to try");
+    for dir in [std::env::temp_dir(), "/dev/shm".into(), "/var/tmp".into()] {
+        let path = dir.join(&leaf);
+        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        match made.and_then(|file| std::fs::remove_file(&path).map(|()| file)).context(|| path.to_string_lossy()) {
+            Ok(file) => return Ok(file),
+            Err(e) => reason = e,
+        }
+    }
+    Err(reason.context("cannot make a temporary file"))
+}
+
 /// Reads as many bytes as the file had when it was opened; files of `/proc` say 0 and give more.
 fn read(mut file: &File, size: u64) -> Result<Held, Refusal> {
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));

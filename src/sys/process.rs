@@ -32,7 +32,7 @@ pub enum Stdin {
 #[derive(Debug)]
 pub struct StringArray {
     // Order matters to nobody, but both must live together: `pointers` points into `strings`.
-    _strings: Vec<CString>,
+    strings: Vec<CString>,
     pointers: Vec<*const libc::c_char>,
 }
 
@@ -44,7 +44,14 @@ impl StringArray {
     pub fn new<S: AsRef<OsStr>>(items: impl IntoIterator<Item = S>) -> Result<StringArray> {
         let strings = items.into_iter().map(|s| c_string(s.as_ref())).collect::<Result<Vec<_>>>()?;
         let pointers = strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
-        Ok(StringArray { _strings: strings, pointers })
+        Ok(StringArray { strings, pointers })
+    }
+
+    /// Bytes that exec copies: the strings with their ends, and a pointer each. And those of the longest string.
+    fn bytes(&self) -> (u64, u64) {
+        let lengths = || self.strings.iter().map(|s| s.as_bytes_with_nul().len() as u64);
+        let pointers = self.strings.len() as u64 * size_of::<usize>() as u64;
+        (lengths().sum::<u64>() + pointers, lengths().max().unwrap_or(0))
     }
 
     /// What exec takes.
@@ -78,7 +85,27 @@ pub struct Program {
     pub cpu: Option<usize>,
 }
 
+/// How much exec has to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArgumentSizes {
+    /// The arguments.
+    pub arguments_bytes: u64,
+    /// The environment.
+    pub environment_bytes: u64,
+    /// The longest string of both: Linux takes none above 128 KiB, whatever the sum.
+    pub longest_bytes: u64,
+    /// What the system takes in all just now, where it tells.
+    pub limit_bytes: Option<u64>,
+}
+
 impl Program {
+    /// How much exec has to copy.
+    pub fn argument_sizes(&self) -> ArgumentSizes {
+        let ((arguments_bytes, a), (environment_bytes, e)) = (self.argv.bytes(), self.envp.bytes());
+        let limit_bytes = crate::sys::platform::argument_limit();
+        ArgumentSizes { arguments_bytes, environment_bytes, longest_bytes: a.max(e), limit_bytes }
+    }
+
     /// A command that runs the file at `path` with `argv` in this environment, with nothing on stdin.
     ///
     /// # Errors

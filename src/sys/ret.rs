@@ -3,10 +3,19 @@
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::sys::platform;
 
 /// The calling thread's `errno`.
 pub(crate) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Sets it, for code that runs between a call and the reading of its errno. Async-signal-safe.
+pub(crate) fn set_errno(errno: i32) {
+    // SAFETY: the address is that of the calling thread's own errno, which lives as long as the thread.
+    let at = unsafe { platform::errno_location() };
+    // SAFETY: as above.
+    unsafe { at.write(errno) };
 }
 
 /// `-1` is an error, anything else a value.
@@ -18,14 +27,4 @@ pub(crate) fn cvt(value: i32) -> Result<i32> {
 #[cfg(target_os = "linux")]
 pub(crate) fn cvt_long(value: libc::c_long) -> Result<libc::c_long> {
     if value == -1 { Err(Error::from_errno(errno())) } else { Ok(value) }
-}
-
-/// Repeats a call that a signal interrupted.
-pub(crate) fn cvt_retry(mut call: impl FnMut() -> i32) -> Result<i32> {
-    loop {
-        let value = call();
-        if value != -1 || errno() != libc::EINTR {
-            return cvt(value);
-        }
-    }
 }

@@ -6,14 +6,38 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::error::Result;
-use crate::sys::ret::cvt;
+use crate::sys::ret::{self, cvt};
+use crate::sys::wait;
 
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
+
+/// The child that ends with us; 0 where there is none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn remember(signal: libc::c_int) {
     if CAUGHT.swap(signal, Ordering::Relaxed) != 0 {
         // SAFETY: _exit is async-signal-safe and does not return.
         unsafe { libc::_exit(130) };
+    }
+    // The interrupted code may be about to read errno.
+    let errno = ret::errno();
+    end_child(CHILD.load(Ordering::Relaxed));
+    ret::set_errno(errno);
+}
+
+fn end_child(pid: i32) {
+    if pid > 0 {
+        wait::kill(-pid, libc::SIGKILL);
+        wait::kill(pid, libc::SIGKILL);
+    }
+}
+
+/// From now on an interrupt ends this child and its process group (0: none). Done by the handler itself: a signal that
+/// comes just before we go to sleep would otherwise be noticed only when the child ends by itself.
+pub(crate) fn end_on_interrupt(pid: i32) {
+    CHILD.store(pid, Ordering::Relaxed);
+    if interrupted() {
+        end_child(pid);
     }
 }
 
@@ -61,15 +85,36 @@ pub fn set_alarm(ns: u64) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };
 }
 
-/// Installs the handler for SIGINT, SIGTERM and SIGHUP, without SA_RESTART, so that waits return.
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP, without SA_RESTART, so that waits return. One that we were
+/// started to ignore (`nohup`) stays ignored. And gives SIGCHLD its default: where it is ignored, which programs inherit,
+/// children vanish before they can be waited for.
 ///
 /// # Errors
 /// The system's reason.
 pub fn catch_interrupts() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        handle(signal, remember)?;
+        if !is_ignored(signal)? {
+            handle(signal, remember)?;
+        }
     }
+    // SAFETY: sigaction is plain data for which all zeroes is a value: SIG_DFL, no flags, empty mask.
+    let default: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local of the right type.
+    cvt(unsafe { libc::sigaction(libc::SIGCHLD, &raw const default, std::ptr::null_mut()) })?;
     Ok(())
+}
+
+fn is_ignored(signal: libc::c_int) -> Result<bool> {
+    // SAFETY: sigaction is plain data for which all zeroes is a value.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only asks; the other pointer is to a live local.
+    cvt(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) })?;
+    Ok(now.sa_sigaction == libc::SIG_IGN)
+}
+
+/// After this an interrupt is a first one again: for work that is owed even after one. True where there had been one.
+pub fn forget_interrupt() -> bool {
+    CAUGHT.swap(0, Ordering::Relaxed) != 0
 }
 
 /// True once an interrupt was caught.

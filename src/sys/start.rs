@@ -10,11 +10,13 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::error::{Context, Result};
+use crate::error::{Context, Exit, Result};
+use crate::sys::child::{ChildPlan, ChildReport, failure};
 use crate::sys::clock::now_ns;
+use crate::sys::output_hash::OutputHash;
 use crate::sys::platform;
 use crate::sys::process::{Program, Stdin};
-use crate::sys::ret::{cvt, cvt_retry, errno};
+use crate::sys::ret::{cvt, errno};
 use crate::sys::shared::SharedMemory;
 use crate::sys::signal;
 use crate::sys::wait::{self, Usage, WaitStatus, Waited};
@@ -25,7 +27,8 @@ pub enum Method {
     /// Plain fork, exec, wait4.
     #[default]
     Fork,
-    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec.
+    /// `clone` with CLONE_VM and CLONE_VFORK: nothing is copied, the parent sleeps until exec. On macOS posix_spawn,
+    /// which is one system call there: the child stamps no clock of its own, so fork and exec are not told apart.
     Vfork,
 }
 
@@ -34,7 +37,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Method::Fork => "fork",
-            Method::Vfork => "vfork",
+            Method::Vfork => platform::VFORK_NAME,
         }
     }
 }
@@ -95,6 +98,8 @@ pub struct StartOptions {
     /// Stamp the end of standard output. It wakes us once more in each start, just as the child ends, which made
     /// a start 12 % dearer; so it has to be asked for.
     pub stamp_eof: bool,
+    /// Leave running what the command leaves in its process group.
+    pub keep: bool,
 }
 
 /// What one start showed. Times are `CLOCK_MONOTONIC` nanoseconds.
@@ -116,7 +121,7 @@ pub struct RawStart {
     pub stdout_bytes: u64,
     /// Bytes read from standard error.
     pub stderr_bytes: u64,
-    /// FNV-1a of standard output.
+    /// [`OutputHash`] of standard output.
     pub stdout_hash: u64,
     /// How it ended.
     pub status: WaitStatus,
@@ -126,6 +131,8 @@ pub struct RawStart {
     pub held_open: bool,
     /// We killed it for running too long.
     pub timed_out: bool,
+    /// The signal that held it when its time was up.
+    pub stopped_by: Option<i32>,
     /// We ended it at its first byte, as asked.
     pub ended_at_first_byte: bool,
 }
@@ -135,6 +142,8 @@ pub struct RawStart {
 pub enum StartFailure {
     /// execve failed with this errno: never a fast start.
     Exec(i32),
+    /// What has to be set up in the child before execve could not be, with this errno.
+    Setup(&'static str, i32),
     /// fork or a pipe failed, or the wait did.
     System(crate::error::Error),
     /// A signal asked us to stop; the child was killed.
@@ -143,7 +152,7 @@ pub enum StartFailure {
 
 impl From<crate::error::Error> for StartFailure {
     fn from(e: crate::error::Error) -> Self {
-        StartFailure::System(e)
+        if e.exit() == Exit::Interrupted { StartFailure::Interrupted } else { StartFailure::System(e) }
     }
 }
 
@@ -155,29 +164,6 @@ const READ_BYTES: usize = 64 * 1024;
 const REPORT_BYTES: usize = 4096;
 /// Bytes of standard error that are kept to explain a failure.
 pub const STDERR_KEPT: usize = 2048;
-
-/// What a child tells its parent, in memory they share.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct ChildReport {
-    /// Its clock just before execve.
-    pub(crate) t_exec: u64,
-    /// errno of a failed execve (or of a step before it); 0 where exec succeeded.
-    pub(crate) errno: i32,
-}
-
-/// Everything a child needs before exec, as plain numbers and pointers: it may only make system calls.
-pub(crate) struct ChildPlan<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) stdin: RawFd,
-    pub(crate) stdout: RawFd,
-    pub(crate) stderr: RawFd,
-    pub(crate) report: *mut ChildReport,
-    /// Standard output is a terminal, and becomes the child's own.
-    pub(crate) terminal: bool,
-    /// The parent wants a descriptor that tells the child's end, besides wait4.
-    pub(crate) watched: bool,
-}
 
 /// The parent's side of many starts: buffers that are made once and reused.
 #[derive(Debug)]
@@ -241,19 +227,11 @@ fn above_standard(fd: OwnedFd) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// FNV-1a, 64 bit: tells equal outputs from unequal ones, no more.
-pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// FNV-1a of nothing.
-pub const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
-
 /// One stream of a child while it runs.
 struct Reader {
     fd: Option<OwnedFd>,
     bytes: u64,
-    hash: u64,
+    hash: OutputHash,
     first: Option<u64>,
     eof: Option<u64>,
 }
@@ -266,7 +244,7 @@ enum ReadOutcome {
 
 impl Reader {
     fn new(fd: Option<OwnedFd>) -> Reader {
-        Reader { fd, bytes: 0, hash: FNV_START, first: None, eof: None }
+        Reader { fd, bytes: 0, hash: OutputHash::default(), first: None, eof: None }
     }
 
     fn raw(&self) -> RawFd {
@@ -309,6 +287,7 @@ struct Running {
     deadline: Option<u64>,
     kill_at: Option<u64>,
     timed_out: bool,
+    stopped_by: Option<i32>,
     interrupted: bool,
     ended_at_first_byte: bool,
 }
@@ -337,6 +316,7 @@ impl Running {
         }
         if self.deadline.is_some_and(|d| now >= d) && !self.timed_out {
             self.timed_out = true;
+            self.stopped_by = wait::stopped_by(self.pid);
             self.signal_group(libc::SIGTERM);
             self.signal_group(libc::SIGCONT);
             self.kill_at = Some(now.saturating_add(GRACE_NS));
@@ -371,7 +351,14 @@ impl Starter {
     /// # Errors
     /// [`StartFailure`]: exec failed, the system failed, or we were interrupted. Never a sample then.
     pub fn start(&mut self, program: &Program, options: &StartOptions) -> Result<RawStart, StartFailure> {
+        // A signal that came between two starts interrupted no wait: it is seen here.
+        if signal::interrupted() {
+            return Err(StartFailure::Interrupted);
+        }
         // -- preparation: everything that can be done before the clock is read --
+        if signal::interrupted() {
+            return Err(StartFailure::Interrupted);
+        }
         self.stderr_kept.clear();
         let mut ends = StreamEnds::new(options.stdout)?;
         rewind_stdin(&program.stdin)?;
@@ -390,7 +377,7 @@ impl Starter {
             watched: options.stdout != Stdout::Null,
         };
         // SAFETY: the report lies at the start of a mapping of at least REPORT_BYTES, page-aligned; no child is running.
-        unsafe { plan.report.write(ChildReport { t_exec: 0, errno: 0 }) };
+        unsafe { plan.report.write(ChildReport::EMPTY) };
 
         let ready = platform::ready(options.method, &plan)?;
         signal::set_alarm(options.timeout_ns.unwrap_or(0));
@@ -398,6 +385,7 @@ impl Starter {
         // -- the timed window opens: nothing below allocates --
         let t0 = now_ns();
         let (pid, exit) = platform::spawn(ready, &plan)?;
+        signal::end_on_interrupt(pid);
         // Our copies of the writing ends keep the pipes from hanging up as the child ends: the descriptor of its end
         // wakes us, once. Without that descriptor, hanging up is all there is to wait for.
         if options.stamp_eof || exit.is_none() {
@@ -410,6 +398,7 @@ impl Starter {
             deadline,
             kill_at: None,
             timed_out: false,
+            stopped_by: None,
             interrupted: false,
             ended_at_first_byte: false,
         };
@@ -419,21 +408,24 @@ impl Starter {
         let t_exit = now_ns();
         // -- the window is closed; what follows is bookkeeping --
 
+        signal::end_on_interrupt(0);
         signal::set_alarm(0);
         ends.close_write_ends();
         self.drain(&mut out, &mut err);
         let held_open = out.fd.is_some() || err.fd.is_some();
         // SAFETY: as above; the child is gone, so nothing writes there any more.
         let report = unsafe { plan.report.read() };
-        if child.interrupted {
+        // What the command left in its group is not ours to keep: it would load the machine while we measure on. What
+        // made a session of its own meant to stay: the end of the run ends it.
+        if !options.keep {
+            wait::kill(-child.pid, libc::SIGKILL);
+        }
+        platform::reap_orphans();
+        if child.interrupted || signal::interrupted() {
             return Err(StartFailure::Interrupted);
         }
-        if report.errno != 0 {
-            return Err(StartFailure::Exec(report.errno));
-        }
-        if held_open {
-            // What the command left in its group is not ours to keep: it would load the machine while we measure on.
-            wait::kill(-child.pid, libc::SIGKILL);
+        if let Some(failure) = failure(&report) {
+            return Err(failure);
         }
         let first = match (out.first, err.first) {
             (Some(o), Some(e)) if e < o => Some((e, Stream::Stderr)),
@@ -450,11 +442,12 @@ impl Starter {
             t_exit,
             stdout_bytes: out.bytes,
             stderr_bytes: err.bytes,
-            stdout_hash: out.hash,
+            stdout_hash: out.hash.finish(),
             status,
             usage,
             held_open,
             timed_out: child.timed_out,
+            stopped_by: child.stopped_by,
             ended_at_first_byte: child.ended_at_first_byte,
         })
     }
@@ -500,7 +493,7 @@ impl Starter {
             // Within the capacity reserved in `new`: no allocation.
             self.stderr_kept.extend_from_slice(&data[..n.min(room)]);
         } else {
-            stream.hash = fnv1a(stream.hash, data);
+            stream.hash.update(data);
         }
         true
     }
@@ -537,35 +530,5 @@ fn reap(child: &mut Running) -> Result<(WaitStatus, Usage), StartFailure> {
                 return Err(crate::error::Error::new("the child is gone before it was waited for").into());
             }
         }
-    }
-}
-
-/// The child's side, from fork to exec: system calls only, no allocation, no lock, no return. We block no signal
-/// and ignore none, so there is nothing to put back: exec resets what we handle.
-///
-/// # Safety
-/// Runs in a forked child, or in a vforked one on a stack of its own; `plan` and all it points to are alive
-/// there, and `plan.report` points to memory shared with the parent.
-pub(crate) unsafe fn child_main(plan: &ChildPlan<'_>) -> ! {
-    #[allow(clippy::multiple_unsafe_ops_per_block)] // reason: one reviewed unit, each line a plain system call
-    // SAFETY: each call is async-signal-safe and takes numbers or pointers that the caller vouches for.
-    unsafe {
-        if plan.terminal {
-            libc::setsid();
-            libc::ioctl(plan.stdout, libc::TIOCSCTTY as _, 0);
-        } else {
-            libc::setpgid(0, 0);
-        }
-        let ok = cvt_retry(|| libc::dup2(plan.stdin, 0)).is_ok()
-            && cvt_retry(|| libc::dup2(plan.stdout, 1)).is_ok()
-            && cvt_retry(|| libc::dup2(plan.stderr, 2)).is_ok()
-            && plan.program.cwd.as_ref().is_none_or(|dir| libc::chdir(dir.as_ptr()) == 0)
-            && plan.program.cpu.is_none_or(platform::pin_to_cpu);
-        if ok {
-            (*plan.report).t_exec = now_ns();
-            platform::exec(plan.program);
-        }
-        (*plan.report).errno = errno();
-        libc::_exit(127)
     }
 }

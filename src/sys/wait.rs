@@ -65,6 +65,10 @@ pub fn signal_name(signal: i32) -> String {
         libc::SIGPIPE => "SIGPIPE",
         libc::SIGALRM => "SIGALRM",
         libc::SIGTERM => "SIGTERM",
+        libc::SIGSTOP => "SIGSTOP",
+        libc::SIGTSTP => "SIGTSTP",
+        libc::SIGTTIN => "SIGTTIN",
+        libc::SIGTTOU => "SIGTTOU",
         libc::SIGXCPU => "SIGXCPU",
         libc::SIGXFSZ => "SIGXFSZ",
         libc::SIGSYS => "SIGSYS",
@@ -153,6 +157,19 @@ pub fn own_peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
+}
+
+/// The signal that holds this child stopped, if one does. Leaves its end to be waited for.
+pub fn stopped_by(pid: i32) -> Option<i32> {
+    // SAFETY: siginfo is plain data for which all zeroes is a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the pointer is to a live local of the right type.
+    let done = unsafe { libc::waitid(libc::P_PID, pid.cast_unsigned(), &raw mut info, flags) };
+    // SAFETY: waitid filled the siginfo, or left its zeroes, which name no process.
+    let found = done == 0 && unsafe { info.si_pid() } == pid;
+    // SAFETY: as above; the status of a stopped child is the signal.
+    found.then(|| unsafe { info.si_status() })
 }
 
 /// Signals a process, or with a negative number its process group. A target that is gone is no error.

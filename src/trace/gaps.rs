@@ -22,6 +22,13 @@ pub enum Cause {
         /// The object.
         path: PathBuf,
     },
+    /// The C library asked the processor what it is, and each answer left the virtual machine.
+    Cpuid {
+        /// How often, counted.
+        executed: u64,
+        /// What one costs, measured in nanoseconds.
+        each_ns: u64,
+    },
     /// A page came from a disk.
     DiskRead {
         /// Its file.
@@ -37,7 +44,7 @@ pub enum Cause {
     /// Code of this object ran without a page fault or a mapping.
     Running {
         /// The object.
-        path: Option<PathBuf>,
+        path: PathBuf,
     },
 }
 
@@ -100,7 +107,9 @@ fn raw(events: &[Event], timeline: &Timeline) -> Vec<Gap> {
                 _ => to,
             };
             let ns = called.saturating_sub(last.at);
-            found.push(Gap { from: Some(last.at), ns, phase: span.name, cause: ran(last, &space) });
+            if let Some(cause) = ran(last, &space) {
+                found.push(Gap { from: Some(last.at), ns, phase: span.name, cause });
+            }
             if let What::Syscall(c) = &event.what {
                 let cause = Cause::Syscall { name: c.name.clone(), path: c.path.clone() };
                 found.push(Gap { from: Some(called), ns: to.saturating_sub(called), phase: span.name, cause });
@@ -112,12 +121,12 @@ fn raw(events: &[Event], timeline: &Timeline) -> Vec<Gap> {
     found
 }
 
-/// What ran after this event.
-fn ran(event: &Event, space: &Space) -> Cause {
+/// What ran after this event; `None` where nothing tells.
+fn ran(event: &Event, space: &Space) -> Option<Cause> {
     let file = |addr: u64| space.file_at(addr).map(|(path, _)| path.as_path().to_path_buf());
     match event.what {
-        What::Fault { addr, major: true, .. } => Cause::DiskRead { path: file(addr) },
-        What::Fault { ip, .. } => Cause::Running { path: file(ip) },
-        _ => Cause::Running { path: None },
+        What::Fault { addr, major: true, .. } => Some(Cause::DiskRead { path: file(addr) }),
+        What::Fault { ip, .. } => file(ip).map(|path| Cause::Running { path }),
+        _ => None,
     }
 }

@@ -188,7 +188,8 @@ impl Locator {
         if let Some(known) = self.known.get(path) {
             return known.clone();
         }
-        let read = std::fs::read(path).ok().and_then(|bytes| Located::read(&bytes)).map(Rc::new);
+        let bytes = crate::sys::file::open(path).ok();
+        let read = bytes.and_then(|bytes| Located::read(bytes.as_ref())).map(Rc::new);
         self.known.insert(path.to_path_buf(), read.clone());
         read
     }

@@ -5,7 +5,8 @@ use crate::sys::process::Program;
 use crate::trace::locate::Locator;
 use crate::trace::recording::{NotTraced, Recording};
 
-const REASON: &str = "starts are observed on Linux (x86-64 and aarch64) only";
+/// Why nothing is observed.
+pub const REASON: &str = "starts are observed on Linux (x86-64 and aarch64) only";
 
 /// Which system calls would stop the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,9 @@ const SEGMENTS: u16 = 2;
 const HEADERS: u64 = 64 + 2 * 56;
 const BASE: u64 = 0x40_0000;
 
+/// Where in the control's file its first instruction lies.
+pub const CONTROL_ENTRY: u64 = HEADERS;
+
 /// The bytes of a static executable that calls `exit_group(0)` and nothing else.
 pub fn control(machine: Machine) -> Vec<u8> {
     let code = exit_group(machine);

@@ -16,7 +16,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use control::control;
+pub use control::{CONTROL_ENTRY, control};
 pub use hash::{gnu_hash, sysv_hash};
 pub use recipe::{Hash, Import, Packing, Recipe, Relative, Use};
 pub use stamp::{STAMP_BYTES, stamped};

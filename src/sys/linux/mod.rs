@@ -4,6 +4,7 @@
 pub mod arch;
 pub mod cpuid;
 pub mod host;
+pub mod orphans;
 pub mod perf;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub mod ptrace;
@@ -15,12 +16,19 @@ use std::os::raw::{c_int, c_void};
 use std::ptr;
 
 use crate::error::{Context, Error, Result};
+use crate::sys::child::{ChildPlan, child_main};
 use crate::sys::process::{Program, Target};
 use crate::sys::ret::{cvt, cvt_long, errno};
-use crate::sys::start::{ChildPlan, Method, StartFailure, child_main};
+use crate::sys::start::{Method, StartFailure};
+
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "vfork";
 
 /// The clock of every timestamp.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+pub(crate) use libc::__errno_location as errno_location;
+pub(crate) use orphans::reap_orphans;
 
 /// The system does not examine a file when it is first executed.
 pub const SCANS_NEW_FILES: bool = false;
@@ -144,6 +152,15 @@ pub(crate) unsafe fn exec(program: &Program) {
     };
 }
 
+/// Bytes of arguments and environment that exec takes: a quarter of the stack's limit within 128 KiB and 6 MiB
+/// (fs/exec.c, bprm_stack_limits). musl's sysconf answers with a constant, so the limit itself is asked.
+pub(crate) fn argument_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local of the right type.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    (failed == 0).then(|| (limit.rlim_cur / 4).clamp(128 << 10, 6 << 20))
+}
+
 /// Pins the calling process to one processor. Async-signal-safe.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     if cpu >= libc::CPU_SETSIZE as usize {
@@ -155,6 +172,29 @@ pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     unsafe { libc::CPU_SET(cpu, &mut set) };
     // SAFETY: the set is a live local of the size given.
     unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0 }
+}
+
+/// Moves the calling process off processor `cpu`, where it may run on another; that `cpu` may be used is checked.
+///
+/// # Errors
+/// Where this process may not run on `cpu` at all, so that no child of it could.
+pub fn stay_off_cpu(cpu: usize) -> Result<()> {
+    // SAFETY: cpu_set_t is plain data for which all zeroes is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is a live local of the size given.
+    cvt(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
+    // SAFETY: `cpu` is below CPU_SETSIZE where this is asked.
+    if cpu >= libc::CPU_SETSIZE as usize || !unsafe { libc::CPU_ISSET(cpu, &set) } {
+        return Err(Error::new("no such processor, or not ours to use"));
+    }
+    // SAFETY: as above.
+    unsafe { libc::CPU_CLR(cpu, &mut set) };
+    // SAFETY: reads a live local.
+    if unsafe { libc::CPU_COUNT(&set) } > 0 {
+        // SAFETY: the set is a live local of the size given.
+        cvt(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })?;
+    }
+    Ok(())
 }
 
 /// An executable file that needs no file system: a sealed memfd holding `bytes`.
@@ -180,22 +220,18 @@ pub fn program_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// A growing store outside our address space for what is collected while we measure.
+/// A growing store outside our address space for what is collected while we measure: a memory file, or where there is
+/// none (an old seccomp profile) a temporary file that has no name any more.
 ///
 /// # Errors
-/// Where the kernel has no memfd.
+/// Where no temporary directory takes a file either.
 pub fn memory_file(name: &std::ffi::CStr) -> Result<std::fs::File> {
     // SAFETY: the name is NUL-terminated.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
-        return Err(Error::from_errno(errno()).context("cannot make a memory file"));
+        let why = Error::from_errno(errno());
+        return crate::sys::file::unnamed(name).map_err(|_| why.context("cannot make a memory file"));
     }
     // SAFETY: `fd` was just made and has no other owner.
     Ok(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
-}
-
-/// Adopts orphaned descendants of our children, so that none outlives a run unseen.
-pub fn become_subreaper() -> bool {
-    // SAFETY: prctl with these arguments takes no pointers.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 }
 }

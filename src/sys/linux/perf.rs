@@ -363,7 +363,7 @@ fn id(event: &OwnedFd) -> io::Result<u64> {
 }
 
 /// Processors on which this thread, and so its children, may run.
-pub(super) fn allowed_processors() -> Vec<i32> {
+pub fn allowed_processors() -> Vec<i32> {
     // SAFETY: cpu_set_t is plain data for which all zeroes is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is a live local of the size given.

@@ -4,16 +4,16 @@
 //! seized rather than made to ask for it, since only then can a program that stops itself stay stopped, and
 //! they die with us (EXITKILL).
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 
+use crate::sys::child::{ChildPlan, ChildReport, child_main};
 use crate::sys::clock::now_ns;
 use crate::sys::linux::arch::{self, Registers};
-use crate::sys::linux::pipe_cloexec;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::ret::errno;
 use crate::sys::shared::SharedMemory;
-use crate::sys::start::{ChildPlan, ChildReport, child_main};
 use crate::sys::wait::{Usage, WaitStatus};
 
 /// Not in every libc: asm-generic/ptrace-abi and linux/ptrace.h.
@@ -126,7 +126,7 @@ pub struct Probed {
     t0: u64,
     memory: SharedMemory,
     /// Our end of the gate: one byte opens it, closing it sends the child away.
-    key: Option<OwnedFd>,
+    key: Option<UnixStream>,
 }
 
 /// Where a probed command's standard streams go.
@@ -141,14 +141,15 @@ pub struct Streams<'a> {
 }
 
 impl Probed {
-    /// Forks; the child waits.
+    /// Forks; returns once the child waits at its gate. (We sleep meanwhile: what we did instead would delay its
+    /// first instruction on a busy machine, as it is not delayed in a timed start.)
     ///
     /// # Errors
     /// Where no child can be made.
     pub fn fork(program: &Program, streams: Streams<'_>) -> io::Result<Probed> {
         let system = |e: crate::error::Error| io::Error::other(e.to_string());
         let memory = SharedMemory::new(size_of::<ProbedReport>()).map_err(system)?;
-        let (gate, key) = pipe_cloexec().map_err(system)?;
+        let (mut key, gate) = UnixStream::pair()?;
         let plan = ChildPlan {
             program,
             stdin: match &program.stdin {
@@ -164,7 +165,10 @@ impl Probed {
         };
         let t0 = now_ns();
         let pid = fork_held(&plan, gate.as_raw_fd(), key.as_raw_fd(), &memory)?;
-        Ok(Probed { pid, t0, memory, key: Some(key) })
+        drop(gate);
+        let arrived = key.read_exact(&mut [0]);
+        let probed = Probed { pid, t0, memory, key: Some(key) };
+        arrived.map(|()| probed)
     }
 
     /// Traces the child, and with it all its later threads and children.
@@ -180,12 +184,9 @@ impl Probed {
     /// # Errors
     /// Where the gate cannot be opened.
     pub fn release(&mut self) -> io::Result<()> {
-        let Some(key) = self.key.take() else { return Ok(()) };
-        let byte = 1u8;
-        // SAFETY: one byte of a live local is written to a pipe that is open.
-        match unsafe { libc::write(key.as_raw_fd(), (&raw const byte).cast(), 1) } {
-            1 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        match self.key.take() {
+            Some(mut key) => key.write_all(&[1]),
+            None => Ok(()),
         }
     }
 
@@ -238,6 +239,7 @@ fn fork_held(plan: &ChildPlan<'_>, gate: RawFd, key: RawFd, memory: &SharedMemor
             // Else our own copy of the other end would keep the gate from ever closing.
             libc::close(key);
             let mut byte = 0u8;
+            libc::write(gate, (&raw const byte).cast(), 1);
             if libc::read(gate, (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }

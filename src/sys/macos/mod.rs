@@ -8,11 +8,14 @@ mod spawn;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::sys::process::{Program, Target};
 use crate::sys::ret::cvt;
 
 pub(crate) use spawn::{ready, spawn};
+
+/// What starting without a copy is called here.
+pub(crate) const VFORK_NAME: &str = "posix_spawn";
 
 /// Nanoseconds since boot without sleep, from `mach_absolute_time`: CLOCK_MONOTONIC has microseconds here only.
 pub(crate) const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
@@ -57,12 +60,11 @@ pub(crate) fn pseudo_terminal() -> Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
+pub(crate) use libc::__error as errno_location;
+
 /// Sets `errno`, for refusals of ours that travel like the system's. Async-signal-safe.
 fn refuse(errno: i32) {
-    // SAFETY: __error returns the calling thread's own errno, which is always there.
-    let at = unsafe { libc::__error() };
-    // SAFETY: as above.
-    unsafe { at.write(errno) };
+    crate::sys::ret::set_errno(errno);
 }
 
 /// execve. Returns only on failure, with errno set.
@@ -80,10 +82,24 @@ pub(crate) unsafe fn exec(program: &Program) {
     }
 }
 
+/// Bytes of arguments and environment that exec takes.
+pub(crate) fn argument_limit() -> Option<u64> {
+    // SAFETY: sysconf takes a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_ARG_MAX) }).ok()
+}
+
 /// Threads are placed by the system alone: refused, with errno set. Async-signal-safe.
 pub(crate) fn pin_to_cpu(_cpu: usize) -> bool {
     refuse(libc::ENOTSUP);
     false
+}
+
+/// There is no affinity to processors here.
+///
+/// # Errors
+/// Always.
+pub fn stay_off_cpu(_cpu: usize) -> Result<()> {
+    Err(Error::new("this system does not bind programs to processors"))
 }
 
 /// An executable file that needs no file system.
@@ -100,16 +116,32 @@ pub fn program_file(_name: &std::ffi::CStr, _bytes: &[u8]) -> Result<OwnedFd> {
 /// # Errors
 /// Where no temporary directory takes a file.
 pub fn memory_file(name: &std::ffi::CStr) -> Result<std::fs::File> {
-    let leaf = format!("{}-{}", name.to_string_lossy(), std::process::id());
-    let path = std::env::temp_dir().join(leaf);
-    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-    let file = file.context(|| format!("cannot make a temporary file at {}", path.display()))?;
-    // Its contents live as long as the descriptor.
-    std::fs::remove_file(&path).context(|| path.display().to_string())?;
-    Ok(file)
+    crate::sys::file::unnamed(name)
 }
 
-/// Adopts orphaned descendants of our children: not offered here.
-pub fn become_subreaper() -> bool {
-    false
+/// Orphaned descendants of our children belong to launchd here: they are neither seen nor ended.
+pub mod orphans {
+    /// Nothing is adopted.
+    #[derive(Debug)]
+    pub struct Adopted;
+
+    /// Adopts nothing.
+    pub fn adopt() -> Adopted {
+        Adopted
+    }
+
+    impl Adopted {
+        /// Ends nothing.
+        pub fn end(&mut self) -> Vec<String> {
+            Vec::new()
+        }
+
+        /// There is nothing to keep.
+        pub fn keep(&mut self) -> Vec<String> {
+            Vec::new()
+        }
+    }
 }
+
+/// There are none.
+pub(crate) fn reap_orphans() {}

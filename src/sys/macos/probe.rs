@@ -6,10 +6,11 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::{host, spawn};
 use crate::error::Error;
+use crate::sys::child::{ChildPlan, ChildReport};
 use crate::sys::clock::now_ns;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::shared::SharedMemory;
-use crate::sys::start::{ChildPlan, ChildReport, Method, StartFailure};
+use crate::sys::start::{Method, StartFailure};
 use crate::sys::wait::{self, Usage, WaitStatus};
 
 /// What a wait found.
@@ -74,6 +75,7 @@ impl Probed {
         let t0 = now_ns();
         let (pid, _) = spawn::spawn(ready, &plan).map_err(|failure| match failure {
             StartFailure::Exec(errno) => io::Error::from_raw_os_error(errno),
+            StartFailure::Setup(_, errno) => io::Error::from_raw_os_error(errno),
             StartFailure::System(e) => system(e),
             StartFailure::Interrupted => io::ErrorKind::Interrupted.into(),
         })?;

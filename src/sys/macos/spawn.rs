@@ -5,9 +5,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 use crate::error::{Context, Error, Result};
+use crate::sys::child::{ChildPlan, child_main};
 use crate::sys::process::Target;
 use crate::sys::ret::{cvt, errno};
-use crate::sys::start::{ChildPlan, Method, StartFailure, child_main};
+use crate::sys::start::{Method, StartFailure};
 
 /// What is made before the clock is read.
 pub(crate) struct Ready {

@@ -13,6 +13,7 @@ use crate::sys::process::Program;
 use crate::sys::wait;
 use crate::trace::memory;
 use crate::trace::recording::NotTraced;
+use crate::trace::summary::CpuidCount;
 
 /// Instructions to step through while no CPUID was seen: glibc 2.36 begins within the first 20,000.
 const FIRST_STEPS: u64 = 40_000;
@@ -20,15 +21,6 @@ const FIRST_STEPS: u64 = 40_000;
 const QUIET_STEPS: u64 = 10_000;
 /// The instruction's two bytes.
 const CPUID: [u8; 2] = [0x0f, 0xa2];
-
-/// CPUIDs executed by a program's start, and how many instructions were looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CpuidCount {
-    /// How many.
-    pub executed: u64,
-    /// Instructions stepped through.
-    pub steps: u64,
-}
 
 impl Tracer {
     /// Steps through the start of `program` and counts, then ends it.

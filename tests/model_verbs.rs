@@ -1,0 +1,66 @@
+//! `calibrate`, `predict` and `whatif` as a person calls them: shapes, sums and refusals. No figure is judged here;
+//! `make verify-model` does that.
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot prepare has failed")]
+
+mod support;
+
+use premain::json::Json;
+use support::{run, scratch};
+
+fn number(j: &Json, key: &str) -> f64 {
+    j.get(key).and_then(Json::as_f64).unwrap_or_else(|| panic!("no number {key} in {j}"))
+}
+
+#[test]
+fn a_model_is_made_used_and_refused_elsewhere() {
+    let dir = scratch("model");
+    let model = dir.join("model.json");
+    let model = model.to_str().unwrap();
+    let (code, out, err) = run(["calibrate", "--json", "--budget", "1ms", "--model", model]);
+    assert_eq!(code, 0, "{err}");
+    let made = Json::parse(&out).unwrap();
+    let terms = made.get("model").and_then(|m| m.get("terms")).and_then(Json::as_array).unwrap();
+    assert!(terms.iter().all(|t| number(t, "unit_ns") >= 0.0 && t.get("ci95").is_some()));
+    assert!(terms.iter().any(|t| t.get("name").and_then(Json::as_str) == Some("exec")));
+
+    let (code, out, err) = run(["predict", "--json", "--model", model, "/bin/true"]);
+    assert_eq!(code, 0, "{err}");
+    let predicted = Json::parse(&out).unwrap();
+    let file = &predicted.get("files").and_then(Json::as_array).unwrap()[0];
+    let value = number(file.get("predicted_ns").unwrap(), "value");
+    let sum: f64 = file.get("terms").and_then(Json::as_array).unwrap().iter().map(|t| number(t, "ns")).sum();
+    assert!((sum - value).abs() <= 20.0, "terms sum to {sum}, the prediction is {value}: only rounding may differ");
+
+    let text = std::fs::read_to_string(model).unwrap();
+    let kernel = made.get("model").and_then(|m| m.get("host")).and_then(|h| h.get("kernel"));
+    let foreign = text.replace(kernel.and_then(Json::as_str).unwrap(), "0.0.0-elsewhere");
+    std::fs::write(model, foreign).unwrap();
+    let (code, _, err) = run(["predict", "--model", model, "/bin/true"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("0.0.0-elsewhere") && err.contains("premain calibrate"), "{err}");
+}
+
+#[test]
+fn without_a_model_the_way_to_one_is_told() {
+    let missing = scratch("no-model").join("none.json");
+    let (code, _, err) = run(["predict", "--model", missing.to_str().unwrap(), "/bin/true"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("premain calibrate"), "{err}");
+}
+
+#[test]
+fn whatif_measures_a_copy_and_refuses_what_needs_a_linker() {
+    let (code, out, err) = run(["whatif", "--bind-now", "-r", "4", "-w", "0", "/bin/true"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("changed copy") && out.contains("measured:"), "{out}");
+    for (flag, word) in [("--relr", "pack-relative-relocs"), ("--gnu-hash", "hash-style")] {
+        let (code, _, err) = run(["whatif", flag, "/bin/true"]);
+        assert_eq!(code, 2);
+        assert!(err.contains(word), "{err}");
+    }
+    let (code, _, err) = run(["whatif", "--drop-needed", "libnone.so", "/bin/true"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("libnone.so"), "{err}");
+    assert_eq!(run(["whatif", "/bin/true"]).0, 2);
+}
