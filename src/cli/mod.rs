@@ -8,6 +8,7 @@ pub mod shared;
 mod bench;
 mod calibrate;
 mod check;
+mod correlate;
 mod doctor;
 mod explain;
 mod inspect;
@@ -48,6 +49,7 @@ pub static VERBS: &[Verb] = &[
     suite::VERB,
     trace::VERB,
     calibrate::VERB,
+    correlate::VERB,
     doctor::VERB,
     inspect::VERB,
     survey::VERB,
