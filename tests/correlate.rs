@@ -142,16 +142,3 @@ fn each_fault_has_its_own_message() {
         assert!(err.contains(part), "{words:?}: {err}");
     }
 }
-
-/// The pages of `linker-experiments/results/` were made from these data: they must still be readable.
-#[test]
-fn kept_results_can_still_be_correlated() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("linker-experiments/results/data.jsonl");
-    let (code, out, err) = run(["correlate", "--no-inspect", "--json", data.to_str().unwrap()]);
-    assert_eq!((code, err.as_str()), (0, ""));
-    let j = Json::parse(&out).unwrap();
-    assert!(j.get("programs").and_then(Json::as_array).unwrap().len() > 80);
-    let page = term(&j, "page written").get("unit_ns").and_then(Json::as_f64).unwrap();
-    let relative = term(&j, "relative").get("unit_ns").and_then(Json::as_f64).unwrap();
-    assert!(page > 50.0 * relative, "{page} and {relative}");
-}
