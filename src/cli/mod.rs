@@ -8,6 +8,7 @@ pub mod shared;
 mod bench;
 mod calibrate;
 mod check;
+mod correlate;
 mod doctor;
 mod explain;
 mod inspect;
@@ -15,6 +16,7 @@ mod predict;
 mod stat;
 mod suite;
 mod survey;
+mod sweep;
 mod trace;
 mod whatif;
 
@@ -46,8 +48,10 @@ pub static VERBS: &[Verb] = &[
     bench::VERB,
     check::VERB,
     suite::VERB,
+    sweep::VERB,
     trace::VERB,
     calibrate::VERB,
+    correlate::VERB,
     doctor::VERB,
     inspect::VERB,
     survey::VERB,

@@ -155,13 +155,18 @@ pub fn compare_log_ratios(log_ratios: &[f64], seed: u64) -> Option<Comparison> {
 /// The interval of the median ratio at any confidence: order statistics of as many independent rounds as there are
 /// (`correlation_time` is the comparison's); `None` where these are too few for it.
 pub fn ratio_interval(log_ratios: &[f64], correlation_time: f64, confidence: f64) -> Option<[f64; 2]> {
-    let mut sorted = log_ratios.to_vec();
+    median_of_correlated(log_ratios, correlation_time, confidence).map(|ci| ci.map(f64::exp))
+}
+
+/// The interval of the median of any series of rounds, in the same way.
+pub fn median_of_correlated(series: &[f64], correlation_time: f64, confidence: f64) -> Option<[f64; 2]> {
+    let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let independent = (sorted.len() as f64 / correlation_time.max(1.0)) as usize;
     let exact = median_ranks(independent, confidence)?;
-    let ranks =
-        if correlation_time > 1.0 { memory::median_ranks(sorted.len(), correlation_time, confidence)? } else { exact };
-    let [low, high] = ranks.map(|i| sorted.get(i).map(|x| x.exp()));
+    let correlated = correlation_time > 1.0;
+    let ranks = if correlated { memory::median_ranks(sorted.len(), correlation_time, confidence)? } else { exact };
+    let [low, high] = ranks.map(|i| sorted.get(i).copied());
     Some([low?, high?])
 }
 
