@@ -3,9 +3,12 @@
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
 # make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
+# make verify-bench  A/A runs, a known effect, our own memory
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
+# make experiments-quick  link settings: facts checked, large effects measured (gcc, lld, mold, musl-tools, python3)
+# make experiments  all of linker-experiments/, into $(RESULTS); one: linker-experiments/run NAME
 # make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
@@ -18,7 +21,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwi
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: verify-bench verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -50,6 +53,13 @@ fixtures:
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
 
+experiments-quick: build
+	linker-experiments/run --quick --premain $(OUT)/premain
+
+RESULTS ?= linker-experiments/results
+experiments: build
+	linker-experiments/run --premain $(OUT)/premain --out $(RESULTS)
+
 verify-model: build
 	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
 
@@ -57,6 +67,10 @@ verify-model: build
 verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
 	python3 tests/verify/elf.py --premain $(OUT)/premain
+
+# A/A runs, a known effect, our own memory: wants a quiet machine.
+verify-bench: build
+	python3 tests/verify/bench_power.py $(OUT)/premain
 
 install: build
 	install -D -m 755 $(OUT)/premain $(DESTDIR)$(PREFIX)/bin/premain

@@ -13,7 +13,12 @@ pub fn time(ns: f64) -> String {
     } else {
         (ns / 1e9, "s")
     };
-    if unit == "ns" { format!("{value:.0} ns") } else { format!("{} {unit}", three_digits(value)) }
+    match unit {
+        // Unit costs lie below a nanosecond: "0 ns" would say that they are free.
+        "ns" if size < 9.95 && size.fract() != 0.0 => format!("{value:.1} ns"),
+        "ns" => format!("{value:.0} ns"),
+        _ => format!("{} {unit}", three_digits(value)),
+    }
 }
 
 /// A signed difference of times: `+0.42 ms`.
@@ -104,6 +109,8 @@ mod tests {
     fn times_have_three_digits_and_a_unit() {
         let cases = [
             (0.0, "0 ns"),
+            (0.62, "0.6 ns"),
+            (7.0, "7 ns"),
             (999.4, "999 ns"),
             (999.6, "1.00 µs"),
             (8_420.0, "8.42 µs"),

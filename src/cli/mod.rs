@@ -8,12 +8,15 @@ pub mod shared;
 mod bench;
 mod calibrate;
 mod check;
+mod correlate;
 mod doctor;
 mod explain;
 mod inspect;
 mod predict;
 mod stat;
+mod suite;
 mod survey;
+mod sweep;
 mod trace;
 mod whatif;
 
@@ -44,8 +47,11 @@ pub static VERBS: &[Verb] = &[
     explain::VERB,
     bench::VERB,
     check::VERB,
+    suite::VERB,
+    sweep::VERB,
     trace::VERB,
     calibrate::VERB,
+    correlate::VERB,
     doctor::VERB,
     inspect::VERB,
     survey::VERB,

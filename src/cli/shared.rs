@@ -152,5 +152,5 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
 ];
 
 fn expect_exit(code: u64) -> Result<Accepted, String> {
-    u8::try_from(code).map(|c| Accepted::Exactly(i32::from(c))).map_err(|_| "must be at most 255".to_string())
+    u8::try_from(code).map(|c| Accepted::Exactly(vec![i32::from(c)])).map_err(|_| "must be at most 255".to_string())
 }

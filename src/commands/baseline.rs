@@ -82,7 +82,7 @@ pub fn manner(r: &BenchRecord, cpu: Option<usize>) -> Manner {
     }
 }
 
-/// What is around a command, out of the options that it was made with.
+/// What is around a command, out of the options that it was made with; its hooks run where it runs.
 ///
 /// # Errors
 /// Where there is no working directory to make paths absolute with.
@@ -99,6 +99,7 @@ pub fn place(o: &MeasureOptions, own_env: &[(OsString, OsString)], hooks: Vec<(S
         },
         exit: o.accepted.words(),
         hooks,
+        hooks_cwd: o.cwd.as_ref().map(absolute).transpose()?,
     })
 }
 
@@ -111,6 +112,7 @@ pub fn options_for(place: &Place, o: &MeasureOptions) -> Result<MeasureOptions> 
         env: place.env.clone(),
         clear_env: place.clear_env,
         cwd: place.cwd.clone(),
+        cwd_made_later: place.hooks.iter().any(|(flag, _)| flag.starts_with("setup")),
         stdin: match place.stdin.to_str() {
             Some("null") => StdinChoice::Null,
             Some("inherit") => StdinChoice::Inherit,

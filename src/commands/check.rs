@@ -14,13 +14,18 @@ use crate::json::Json;
 use crate::measure::command::{Command, show_argv};
 use crate::output::Output;
 use crate::record::baseline::{Baseline, HostMark, StoredCommand};
-use crate::record::bench::versus_by_metric;
-use crate::record::check::{Checked, Evidence, GATES, GateMetric, OldProgram, Outcome, Row, judge, overall};
+use crate::record::bench::{METRICS, pairs_by_metric};
+use crate::record::check::{
+    Checked, DEFAULT_LIMIT, Evidence, GATES, GateMetric, OldProgram, Outcome, Row, confidence, is_suspect, judge,
+    overall, paired,
+};
 use crate::record::counts::{Counts, Range};
 use crate::record::results::{stored_runs, values_of_command};
 use crate::report::{check_json, check_text, ci, tracking};
+use crate::stat::paired::{log_ratios, ratio_interval};
 use crate::stat::unpaired::normalised;
 use crate::sys::host::Host;
+use crate::sys::signal::interrupted;
 use crate::sys::start::{Method, Stdout};
 
 /// Options of `check`.
@@ -101,6 +106,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         output.progress("observing");
         probing::probe_all(&mut measured.record, &arms.commands, options.probes, measure.timeout_ns);
         output.progress("");
+        if interrupted() {
+            measured.exit = Exit::Interrupted;
+        }
     }
     let checked = checked(options, file, stored, &arms, &mut measured)?;
     print(options, common, &checked, &measured, output)?;
@@ -221,6 +229,7 @@ fn hooks(hooks: &mut Hooks, c: &StoredCommand, o: &MeasureOptions, has_old: bool
         ("conclude", &mut hooks.conclude),
         ("cleanup", &mut hooks.cleanup),
     ];
+    let o = MeasureOptions { cwd: c.place.hooks_cwd.clone(), cwd_made_later: false, ..o.clone() };
     for (flag, list) in lists {
         let line = c.place.hooks.iter().find(|(f, _)| f == flag).map(|(_, line)| line);
         let make = |line: &OsString| split_line(line).and_then(|argv| o.command(argv));
@@ -259,6 +268,7 @@ fn checked(options: &Options, file: &Path, stored: Baseline, arms: &Arms, measur
     let mut rows = Vec::new();
     let mut warnings = Vec::new();
     // The samples are read only now: before measuring they would have made us larger.
+    let gates = arms.places.len() * options.gates.iter().filter(|(m, _)| m.field.is_some()).count().max(1);
     let needs_samples = arms.places.iter().any(|p| p.old_arm.is_none());
     let samples = if needs_samples { Some(Samples::read(file)?) } else { None };
     for (i, (placed, c)) in arms.places.iter().zip(&stored.commands).enumerate() {
@@ -271,23 +281,43 @@ fn checked(options: &Options, file: &Path, stored: Baseline, arms: &Arms, measur
             let gated = asked.is_some() || by_default;
             let own_limit = asked.and_then(|(_, limit)| *limit);
             let row = match metric.field {
-                Some(_) if gated => Some(time_row(metric, placed, c, samples.as_ref().map(|s| (s, i)), measured)?),
+                Some(_) if gated => {
+                    Some(time_row(metric, placed, c, samples.as_ref().map(|s| (s, i)), (measured, gates))?)
+                }
                 Some(_) => None,
                 None => Some(count_row(metric, c, &before, &now)).filter(|r| gated || is_change(r)),
             };
             let Some(mut row) = row else { continue };
             row.gated = gated;
-            row.limit = limit(options, metric, own_limit, measured.record.delta, &mut warnings);
+            row.limit = limit(options, metric, own_limit);
             rows.push(row);
         }
         warnings.extend(marks(placed, c));
     }
-    judge(&mut rows);
+    let control = control_against_itself(measured, gates)?;
+    judge(&mut rows, control);
+    if rows.iter().any(|r| r.gated && r.metric.field.is_some() && is_suspect(control, r.limit)) {
+        warnings.push(
+            "the control's two starts of a round differ, by their place in it alone, as much as a regression would: no \
+             time fails in this run"
+                .to_string(),
+        );
+    }
     warnings.extend(run_marks(&stored, arms, &HostMark::of(&measured.record.host.facts)));
     warnings.dedup();
     let file = file.to_path_buf();
     let old = arms.places.iter().map(|p| p.old.clone()).collect();
-    Ok(Checked { file, baseline: stored, old, rows, warnings })
+    Ok(Checked { file, baseline: stored, old, rows, warnings, confidence: confidence(gates) })
+}
+
+/// The control's second start over its first, with the interval at the confidence of a failure.
+fn control_against_itself(measured: &mut Measured, gates: usize) -> Result<Option<(f64, [f64; 2])>> {
+    let first = measured.record.commands.len();
+    let [a, b] = pairs_by_metric(&mut measured.log, [first, first + 1], METRICS[0].1)?;
+    let ratios = log_ratios(&a, &b).values;
+    let time = measured.record.noise.same_vs_same.as_ref().map_or(1.0, |c| c.correlation_time);
+    let interval = ratio_interval(&ratios, time, confidence(gates));
+    Ok(measured.record.noise.same_vs_same.as_ref().map(|c| c.ratio).zip(interval))
 }
 
 fn counts_of(placed: &Placed, arm: Option<usize>, arms: &Arms, measured: &Measured) -> Option<Counts> {
@@ -296,20 +326,12 @@ fn counts_of(placed: &Placed, arm: Option<usize>, arms: &Arms, measured: &Measur
     Some(counting::counts(&placed.options, &command.path, record))
 }
 
-/// The increase that a row allows. A time's limit is never below what the run can tell apart.
-fn limit(options: &Options, metric: GateMetric, own: Option<f64>, delta: f64, warnings: &mut Vec<String>) -> f64 {
-    if metric.field.is_none() {
-        return own.unwrap_or(0.0);
+/// The increase that a row allows.
+fn limit(options: &Options, metric: GateMetric, own: Option<f64>) -> f64 {
+    match metric.field {
+        Some(_) => own.or(options.max_slowdown).unwrap_or(DEFAULT_LIMIT),
+        None => own.unwrap_or(0.0),
     }
-    let asked = own.or(options.max_slowdown).unwrap_or(delta);
-    if asked < delta {
-        warnings.push(format!(
-            "a limit of {:.1} % is below what this run can tell apart, so {:.1} % is used; measure longer (--budget), or say --delta",
-            asked * 100.0,
-            delta * 100.0
-        ));
-    }
-    asked.max(delta)
 }
 
 fn empty_row(metric: GateMetric, c: &StoredCommand, evidence: Evidence) -> Row {
@@ -346,7 +368,7 @@ fn time_row(
     placed: &Placed,
     c: &StoredCommand,
     samples: Option<(&Samples, usize)>,
-    measured: &mut Measured,
+    (measured, gates): (&mut Measured, usize),
 ) -> Result<Row> {
     let Some((field, get)) = metric.of_sample() else {
         return Ok(empty_row(metric, c, Evidence::Missing("no such metric".to_string())));
@@ -359,8 +381,9 @@ fn time_row(
     let (seed, delta) = (measured.record.setting.seed, measured.record.delta);
     let mut row = Row { before, now, ..empty_row(metric, c, Evidence::Missing("no start gave it".to_string())) };
     if let Some(old) = placed.old_arm {
-        if let Some(v) = versus_by_metric(&mut measured.log, [old, placed.new_arm], get, seed, delta)? {
-            row.evidence = Evidence::Paired(Box::new(v));
+        let [reference, candidate] = pairs_by_metric(&mut measured.log, [old, placed.new_arm], get)?;
+        if let Some(evidence) = paired(&reference, &candidate, seed, delta, confidence(gates)) {
+            row.evidence = evidence;
         }
     } else if let Some((samples, i)) = samples {
         let now: Vec<f64> = measured.log.arm(placed.new_arm)?.iter().filter_map(get).map(|x| x as f64).collect();

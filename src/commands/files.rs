@@ -91,7 +91,7 @@ impl Read {
 /// # Errors
 /// Why it cannot be read, or what it is instead of a program. The path is not part of the error.
 pub fn read(view: &View, path: &Path, arch: Option<&str>) -> Result<Read> {
-    let opened = open(view, path)?;
+    let opened = open(view, path, |_| true)?.ok_or_else(|| Error::new("is empty"))?;
     let other = what_else((*opened.1).as_ref());
     parse(path, arch, opened)?.ok_or_else(|| Error::new(other))
 }
@@ -101,7 +101,25 @@ pub fn read(view: &View, path: &Path, arch: Option<&str>) -> Result<Read> {
 /// # Errors
 /// As [`read`].
 pub fn read_program(view: &View, path: &Path, arch: Option<&str>) -> Result<Option<Read>> {
-    parse(path, arch, open(view, path)?)
+    match open(view, path, may_be_program)? {
+        Some(opened) => parse(path, arch, opened),
+        None => Ok(None),
+    }
+}
+
+/// Magic numbers of what can be read here. Universal files and Java classes share one, so more is looked at later.
+fn may_be_program(head: &[u8]) -> bool {
+    let magics: [&[u8]; 8] = [
+        b"#!",
+        b"\x7fELF",
+        b"\xfe\xed\xfa\xce",
+        b"\xfe\xed\xfa\xcf",
+        b"\xce\xfa\xed\xfe",
+        b"\xcf\xfa\xed\xfe",
+        b"\xca\xfe\xba\xbe",
+        b"\xca\xfe\xba\xbf",
+    ];
+    magics.iter().any(|magic| head.starts_with(magic))
 }
 
 fn parse(path: &Path, arch: Option<&str>, (id, bytes, held): Held) -> Result<Option<Read>> {
@@ -135,21 +153,22 @@ pub fn facts(path: &Path) -> Result<LinkFacts> {
 
 type Held = (FileId, Bytes, Option<Arc<FileBytes>>);
 
-fn open(view: &View, path: &Path) -> Result<Held> {
+fn open(view: &View, path: &Path, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<Held>> {
     match view {
         View::Host => {
-            let bytes = Arc::new(file::open(path).map_err(|refusal| match refusal {
+            let opened = file::open_if(path, wanted).map_err(|refusal| match refusal {
                 file::Refusal::Errno(_) => Error::new(refusal.to_string()).context("cannot open"),
                 file::Refusal::Kind(what) => Error::new(what),
-            })?);
+            })?;
+            let Some(bytes) = opened.map(Arc::new) else { return Ok(None) };
             let stamp = bytes.stamp();
             let id = FileId { dev: stamp.dev, ino: stamp.ino };
-            Ok((id, Arc::new(Shared(bytes.clone())), Some(bytes)))
+            Ok(Some((id, Arc::new(Shared(bytes.clone())), Some(bytes))))
         }
         View::Root(..) => {
             let opened = view.open(path).map_err(|e| Error::from_errno(e.0).context("cannot open"))?;
             let bytes = opened.bytes.map_err(|e| Error::from_errno(e.0).context("cannot read"))?;
-            Ok((opened.id, bytes, None))
+            Ok(Some((opened.id, bytes, None)))
         }
     }
 }

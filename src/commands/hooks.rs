@@ -126,11 +126,6 @@ pub struct HookedSampler<'a> {
     pub evicted: Vec<Evicted>,
 }
 
-/// Ctrl-C during a hook ends the run as it does during a start: what is complete is kept.
-fn ended(e: Error) -> StartFailure {
-    if e.exit() == Exit::Interrupted { StartFailure::Interrupted } else { StartFailure::System(e) }
-}
-
 impl HookedSampler<'_> {
     fn anything_between(&self) -> bool {
         !self.hooks.prepare.is_empty() || !self.hooks.conclude.is_empty() || !self.evict.is_empty()
@@ -138,7 +133,7 @@ impl HookedSampler<'_> {
 
     fn before(&mut self, arm: usize) -> Result<(), StartFailure> {
         if let Some(c) = self.hooks.prepare.for_arm(arm).filter(|_| arm < self.commands) {
-            run_hook("prepare", c, self.timeout_ns).map_err(ended)?;
+            run_hook("prepare", c, self.timeout_ns)?;
         }
         // The throw-away start goes before pages are dropped: it would read nothing of theirs back, but time passes.
         self.inner.start(self.commands)?;
@@ -159,14 +154,14 @@ impl Sampler for HookedSampler<'_> {
         }
         let raw = self.inner.start(arm)?;
         if let Some(c) = self.hooks.conclude.for_arm(arm).filter(|_| arm < self.commands) {
-            run_hook("conclude", c, self.timeout_ns).map_err(ended)?;
+            run_hook("conclude", c, self.timeout_ns)?;
         }
         Ok(raw)
     }
 
     fn begin_round(&mut self) -> Result<(), StartFailure> {
         for command in self.hooks.setup_round.all() {
-            run_hook("setup-round", command, self.timeout_ns).map_err(ended)?;
+            run_hook("setup-round", command, self.timeout_ns)?;
         }
         if !self.hooks.setup_round.is_empty() {
             self.inner.start(self.commands)?;

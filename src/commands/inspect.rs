@@ -75,7 +75,6 @@ impl ReadOptions {
             bind_now: env("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
             cwd,
             cpu: loader::cpu::Cpu::host(),
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
             ..loader::Options::default()
         }
     }
@@ -102,6 +101,8 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     }
     let view = View::new(options.read.root.as_deref());
     let search = loader::Options {
+        // One file at a time: all threads for it. `survey` has a file for each thread instead.
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
         costly: options.show.symbols.map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX)),
         bindings: options.show.symbols.is_some() && (common.json || options.show.jsonl),
         ..options.read.search()

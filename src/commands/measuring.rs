@@ -32,8 +32,8 @@ pub enum Accepted {
     Any,
     /// Exit code 0 and these.
     Codes(Vec<i32>),
-    /// This exit code alone.
-    Exactly(i32),
+    /// These exit codes and no others: they are what is expected, so none of them is a failure.
+    Exactly(Vec<i32>),
 }
 
 impl Accepted {
@@ -47,12 +47,34 @@ impl Accepted {
         codes.map(Accepted::Codes).map_err(|_| "expected exit codes such as 1,2".to_string())
     }
 
+    /// Reads codes of which one is expected: `2`, `0,1`.
+    ///
+    /// # Errors
+    /// As [`Accepted::parse`].
+    pub fn exactly(text: &str) -> Result<Accepted, String> {
+        match Accepted::parse(text)? {
+            Accepted::Codes(codes) => Ok(Accepted::Exactly(codes)),
+            other => Ok(other),
+        }
+    }
+
+    /// True where such an end is worth a warning even if it was accepted.
+    fn is_failure(&self, status: WaitStatus) -> bool {
+        match self {
+            Accepted::Exactly(_) => !self.takes(status),
+            _ => !status.is_success(),
+        }
+    }
+
     /// The same in words that [`Accepted::from_words`] reads: `0`, `any`, `0,1`, `=2`.
     pub fn words(&self) -> String {
         match self {
             Accepted::Success => "0".to_string(),
             Accepted::Any => "any".to_string(),
-            Accepted::Exactly(code) => format!("={code}"),
+            Accepted::Exactly(codes) => {
+                let codes: Vec<String> = codes.iter().map(i32::to_string).collect();
+                format!("={}", codes.join(","))
+            }
             Accepted::Codes(codes) => codes.iter().fold("0".to_string(), |t, c| format!("{t},{c}")),
         }
     }
@@ -62,9 +84,8 @@ impl Accepted {
     /// # Errors
     /// Where it is nothing of the kind.
     pub fn from_words(text: &str) -> Result<Accepted, String> {
-        let code = |t: &str| t.parse::<u8>().map(i32::from).map_err(|_| format!("'{text}' is no exit code"));
         match text.strip_prefix('=') {
-            Some(only) => code(only).map(Accepted::Exactly),
+            Some(only) => Accepted::exactly(only),
             None if text == "any" => Ok(Accepted::Any),
             None if text == "0" => Ok(Accepted::Success),
             None => Accepted::parse(text),
@@ -76,7 +97,7 @@ impl Accepted {
         match self {
             Accepted::Success => status.is_success(),
             Accepted::Any => true,
-            Accepted::Exactly(code) => status.exit_code() == Some(*code),
+            Accepted::Exactly(codes) => status.exit_code().is_some_and(|c| codes.contains(&c)),
             Accepted::Codes(codes) => status.exit_code().is_some_and(|c| c == 0 || codes.contains(&c)),
         }
     }
@@ -119,6 +140,8 @@ pub struct MeasureOptions {
     pub clear_env: bool,
     /// Working directory.
     pub cwd: Option<PathBuf>,
+    /// A set-up command may make that directory, so it need not be there yet.
+    pub cwd_made_later: bool,
     /// Standard input.
     pub stdin: StdinChoice,
     /// Standard output.
@@ -151,6 +174,7 @@ impl Default for MeasureOptions {
             env: Vec::new(),
             clear_env: false,
             cwd: None,
+            cwd_made_later: false,
             stdin: StdinChoice::default(),
             stdout: Stdout::default(),
             stamp_eof: false,
@@ -225,7 +249,9 @@ impl MeasureOptions {
             }
         };
         if let Some(dir) = &self.cwd {
-            std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
+            if !self.cwd_made_later {
+                std::fs::read_dir(dir).context(|| format!("--cwd {}", dir.display()))?;
+            }
             program.cwd = Some(sys::process::c_string(dir.as_os_str())?);
         }
         program.cpu = self.cpu;
@@ -436,7 +462,10 @@ fn finish(
         left_behind: made.left_behind,
         kept: options.keep,
     };
-    let accepted = |arm: usize, s: &Sample| (made.accept)(arm, s).is_ok();
-    let record = BenchRecord::build(setting, host, commands, &mut log, &accepted)?;
+    let failed = |arm: usize, s: &Sample| {
+        let accepted = made.extras.accepted.get(arm).unwrap_or(&options.accepted);
+        (made.accept)(arm, s).is_err() || (accepted.is_failure(s.status) && !s.ended_at_first_byte)
+    };
+    let record = BenchRecord::build(setting, host, commands, &mut log, &failed)?;
     Ok(Measured { record, log, exit })
 }

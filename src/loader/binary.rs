@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use object::elf;
 
 use super::files::{Bytes, Errno, FileId};
-use super::identity::{Identity, identify};
+use super::identity::{Identity, identify_file};
 use super::symbols::Symbols;
 use crate::elf::image::Image;
 use crate::facts::LinkFacts;
@@ -166,7 +166,7 @@ impl Binary {
 
     /// What its strings say, if it is a loader.
     pub fn identity(&self) -> &Identity {
-        self.identity.get_or_init(|| identify(self.data()))
+        self.identity.get_or_init(|| identify_file(self.data()))
     }
 }
 

@@ -4,6 +4,8 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+use std::ffi::CStr;
+
 use object::elf;
 
 use super::symbols::{Part, Symbols};
@@ -14,20 +16,21 @@ const LONGEST_NAME: usize = 1 << 20;
 
 /// GNU hash: times 33, starting at 5381.
 pub fn gnu(name: &[u8]) -> u32 {
-    name.iter().fold(5381u32, |h, b| h.wrapping_mul(33).wrapping_add(u32::from(*b)))
+    // Four bytes a step: one multiplication waits for another, and mangled names are long.
+    let step = |h: u32, b: u8| h.wrapping_mul(33).wrapping_add(u32::from(b));
+    let (quads, rest) = name.as_chunks::<4>();
+    let hash = quads.iter().fold(5381u32, |h, quad| {
+        let own = quad.iter().fold(0u32, |h, b| step(h, *b));
+        h.wrapping_mul(33 * 33 * 33 * 33).wrapping_add(own)
+    });
+    rest.iter().fold(hash, |h, b| step(h, *b))
 }
 
 /// The same of the C string at the start of `bytes`, with its length; of nothing where no NUL ends it in time.
 pub(super) fn gnu_until_nul(bytes: &[u8]) -> (u32, u32) {
-    let (mut hash, mut len) = (5381u32, 0u32);
-    for byte in bytes.iter().take(LONGEST_NAME) {
-        if *byte == 0 {
-            return (hash, len);
-        }
-        hash = hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
-        len = len.saturating_add(1);
-    }
-    (5381, 0)
+    let window = bytes.get(..LONGEST_NAME).unwrap_or(bytes);
+    let name = CStr::from_bytes_until_nul(window).map_or(&[][..], CStr::to_bytes);
+    (gnu(name), u32::try_from(name.len()).unwrap_or(0))
 }
 
 /// The System V ABI's hash, 28 bits.
@@ -223,5 +226,12 @@ mod tests {
         assert_eq!(sysv(b"GLIBC_PRIVATE"), 0x0963_cf85);
         assert_eq!(sysv(b"GLIBC_ABI_DT_RELR"), 0x00fd_0e42);
         assert_eq!((gnu(b""), sysv(b"")), (5381, 0));
+        let name = b"_ZNSt6vectorIiSaIiEE9push_backERKi";
+        for len in 0..name.len() {
+            let slow = name[..len].iter().fold(5381u32, |h, b| h.wrapping_mul(33).wrapping_add(u32::from(*b)));
+            assert_eq!(gnu(&name[..len]), slow);
+            assert_eq!(gnu_until_nul(&[&name[..len], b"\0x"].concat()), (slow, len as u32));
+        }
+        assert_eq!(gnu_until_nul(b"no end"), (5381, 0));
     }
 }

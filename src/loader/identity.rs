@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use object::elf;
 
 use super::tokens::as_path;
+use crate::elf::image::Image;
 
 /// Whose rules the loader follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,21 @@ impl Identity {
     }
 }
 
-/// Reads a loader's identity from all bytes of its file.
+/// Reads a loader's identity from the constants of its file: what is mapped neither writable nor executable, or all of
+/// the file, where those say nothing.
+pub fn identify_file(bytes: &[u8]) -> Identity {
+    let Ok(image) = Image::parse(bytes) else { return identify(bytes) };
+    let constants = image.loads().iter().filter(|s| !s.is_writable() && !s.is_executable());
+    let mut data = Vec::new();
+    for segment in constants.filter_map(|s| image.file_range(s.offset, s.filesz)) {
+        data.extend_from_slice(segment);
+        data.push(0);
+    }
+    let found = identify(&data);
+    if found.flavour == Flavour::Unknown || found.system_dirs.is_empty() { identify(bytes) } else { found }
+}
+
+/// Reads a loader's identity from strings between NUL bytes.
 pub fn identify(bytes: &[u8]) -> Identity {
     let mut id = Identity {
         flavour: Flavour::Unknown,

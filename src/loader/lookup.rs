@@ -37,6 +37,8 @@ pub struct Walk {
     pub chain: u64,
     /// The object that has it, and the symbol there.
     pub found: Option<(usize, u32)>,
+    /// It is STB_GNU_UNIQUE: the first definition of that name that was bound to serves all.
+    pub is_unique: bool,
 }
 
 impl Walk {
@@ -118,7 +120,9 @@ fn glibc_in(object: &Symbols, wanted: &mut Wanted<'_>, walk: &mut Walk) -> Optio
         found = versioned;
     }
     let binds = [elf::STB_GLOBAL.0, elf::STB_WEAK.0, elf::STB_GNU_UNIQUE.0];
-    let found = found.filter(|(_, s)| !s.is_hidden() && binds.contains(&s.binding())).map(|(index, _)| index);
+    let found = found.filter(|(_, s)| !s.is_hidden() && binds.contains(&s.binding()));
+    walk.is_unique = found.is_some_and(|(_, s)| s.binding() == elf::STB_GNU_UNIQUE.0);
+    let found = found.map(|(index, _)| index);
     if found.is_none() && steps.passed_bloom {
         walk.false_hits = walk.false_hits.saturating_add(1);
     }

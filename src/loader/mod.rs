@@ -11,7 +11,7 @@
 //! | `binary`, `symbols`, `versions`, `hash` | one object: what it needs, what it looks up, where others look |
 //! | `search`, `glibc`, `places`, `musl` | the search of each loader |
 //! | `dyld`, `rpath` | the closure of a Mach-O program |
-//! | `lookup`, `own`, `work`, `version_check` | where look-ups end, what the loader looks up for itself, the sums, versions |
+//! | `order`, `lookup`, `own`, `work`, `version_check` | order of relocation, where look-ups end, what the loader looks up for itself, the sums, versions |
 //! | `ahead` | reading of large objects by several threads |
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
@@ -29,6 +29,7 @@ pub mod identity;
 pub mod lookup;
 pub mod memo;
 mod musl;
+mod order;
 pub mod own;
 mod places;
 pub mod root;

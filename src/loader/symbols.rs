@@ -162,6 +162,8 @@ pub struct Symbols {
     pub bind_now: bool,
     /// The machine's relocations are looked up in the way that is modelled here.
     pub is_modelled: bool,
+    /// DT_AARCH64_VARIANT_PCS.
+    has_variants: bool,
     vdso_strings: OnceLock<VdsoStrings>,
 }
 
@@ -187,6 +189,7 @@ impl Symbols {
             lazy_slots: 0,
             bind_now: false,
             is_modelled: true,
+            has_variants: false,
             vdso_strings: OnceLock::new(),
         };
         if let Some(image) = &image {
@@ -197,6 +200,8 @@ impl Symbols {
                 symbols.versym = Part::of(data, at(elf::DT_VERSYM));
             }
             symbols.bind_now = binds_now(image);
+            let is_aarch64 = image.machine() == elf::EM_AARCH64.0;
+            symbols.has_variants = is_aarch64 && image.dynamic_value(elf::DT_AARCH64_VARIANT_PCS).is_some();
             symbols.is_modelled = image.machine() != elf::EM_MIPS.0;
             let classes = Classes::of(image);
             let is_slot = |r: &Relocation| classes.class(r.kind, r.symbol) == Class::JumpSlot;
@@ -299,10 +304,17 @@ impl Symbols {
         RequestSet { eager: lister.out, got_apart, last: lister.last, ..RequestSet::default() }
     }
 
+    /// aarch64 functions whose registers the lazy trampoline would not save are bound at start (STO_AARCH64_VARIANT_PCS in
+    /// `elf_machine_lazy_rel`).
+    fn has_variant_call(&self, record: &Relocation) -> bool {
+        self.has_variants && self.symbol(record.symbol).is_some_and(|s| s.other & 0x80 != 0)
+    }
+
     fn list_plt(&self, set: &RequestSet, now: bool) -> Requests {
         let Ok(image) = Image::parse(self.data()) else { return Requests::default() };
         let classes = Classes::of(&image);
-        let is_bound = |r: &Relocation| now || classes.class(r.kind, r.symbol) == Class::Tls;
+        let is_bound =
+            |r: &Relocation| now || classes.class(r.kind, r.symbol) == Class::Tls || self.has_variant_call(r);
         let out = Requests::default();
         let mut lister = Lister { symbols: self, classes: &classes, got_apart: set.got_apart, last: set.last, out };
         Tables::of(&image).plt.records().filter(is_bound).for_each(|r| lister.add(r));

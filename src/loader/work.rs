@@ -3,12 +3,13 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use super::binary::Binary;
 use super::hash::Hashed;
 use super::identity::{Flavour, Identity};
 use super::lookup::{Space, Walk, Wanted};
+use super::order::relocation_order;
 use super::own::{self, OwnTerm, Process};
 use super::search::{Options, Search};
 use super::symbols::{Request, Symbols, TypeClass};
@@ -48,6 +49,8 @@ struct Counter<'a> {
     libc: Option<usize>,
     vdso_ifuncs: u64,
     steps: u64,
+    /// Where each STB_GNU_UNIQUE name was bound first.
+    unique: HashMap<Vec<u8>, (usize, u32)>,
     heap: BinaryHeap<Reverse<(u64, usize, u32)>>,
     out: Lookups,
 }
@@ -75,11 +78,12 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         libc,
         vdso_ifuncs: 0,
         steps: 0,
+        unique: HashMap::new(),
         heap: BinaryHeap::new(),
         out: Lookups { by_object: vec![Counted::default(); search.loaded.len()], ..Lookups::default() },
     };
     let loader = search.interpreter.unwrap_or(usize::MAX);
-    for index in search.scope.iter().copied() {
+    for index in in_order(search, identity, libc, loader) {
         counter.object(index, index == loader);
     }
     let mut out = std::mem::take(&mut counter.out);
@@ -98,6 +102,23 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
     Some(out)
 }
 
+/// The objects of the scope as they are relocated: glibc's own second relocation comes last.
+fn in_order(search: &Search, identity: &Identity, libc: Option<usize>, loader: usize) -> Vec<usize> {
+    if identity.flavour == Flavour::Musl {
+        return search.scope.clone();
+    }
+    let mut order = relocation_order(search);
+    if let Some(libc) = libc.filter(|_| identity.version >= (2, 39)) {
+        order.retain(|i| *i != libc);
+        order.insert(0, libc);
+    }
+    if order.contains(&loader) {
+        order.retain(|i| *i != loader);
+        order.push(loader);
+    }
+    order
+}
+
 impl<'a> Counter<'a> {
     fn symbols(&self, index: usize) -> Option<&'a Symbols> {
         self.space.objects.get(index).copied().flatten()
@@ -114,7 +135,10 @@ impl<'a> Counter<'a> {
         let first = first.map(|_| index);
         let mut counted = Counted::default();
         for request in eager.list.iter().chain(&plt.list) {
-            let walk = self.walk(symbols, request, first);
+            let mut walk = self.walk(symbols, request, first);
+            if walk.is_unique {
+                walk.found = self.first_binding(index, symbols, request, walk.found);
+            }
             let times = if self.is_musl { u64::from(request.uses) } else { 1 };
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
@@ -146,6 +170,22 @@ impl<'a> Counter<'a> {
         }
         self.steps = self.steps.saturating_add(walk.chain);
         walk
+    }
+
+    /// `do_lookup_unique`: the first definition of a name serves all later references, whatever their version. A copy
+    /// becomes the definition, and is still made from what was found.
+    fn first_binding(
+        &mut self,
+        index: usize,
+        symbols: &Symbols,
+        request: &Request,
+        found: Option<(usize, u32)>,
+    ) -> Option<(usize, u32)> {
+        let found = found?;
+        let is_copy = request.class == TypeClass::Copy;
+        let own = if is_copy { (index, request.symbol) } else { found };
+        let first = *self.unique.entry(symbols.name_of(request).to_vec()).or_insert(own);
+        Some(if is_copy { found } else { first })
     }
 
     /// Keeps what reports want of a look-up.

@@ -5,7 +5,7 @@ use super::plan::{Order, Plan};
 use super::sample::Sample;
 use super::sampler::Sampler;
 use crate::error::Error;
-use crate::sys::start::StartFailure;
+use crate::sys::start::{RawStart, StartFailure};
 
 /// Judges a finished start: `Err` with the reason ends the run.
 pub type Accept<'a> = dyn Fn(usize, &Sample) -> Result<(), String> + 'a;
@@ -104,6 +104,10 @@ fn one_start(
     accept: &Accept<'_>,
 ) -> Result<Sample, Stop> {
     let raw = sampler.start(arm).map_err(|failure| stop_of(arm, failure))?;
+    if !ordered(&raw) {
+        let why = format!("the clock went back during a start in round {}: no sample can be trusted", round + 1);
+        return Err(Stop::System(Error::new(why)));
+    }
     let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let sample = Sample::new(u32::try_from(round).unwrap_or(u32::MAX), narrow(position), narrow(arm), &raw);
     if sample.timed_out {
@@ -112,6 +116,12 @@ fn one_start(
     accept(arm, &sample)
         .map_err(|why| Stop::Refused(arm, why, String::from_utf8_lossy(sampler.stderr()).into_owned()))?;
     Ok(sample)
+}
+
+/// The stamps of a start stand in the order of its events. A span of 0 made of others would pass for a fast start.
+fn ordered(raw: &RawStart) -> bool {
+    let between = |t: u64| raw.t0 <= t && t <= raw.t_exit;
+    between(raw.t_exec) && raw.t_byte.is_none_or(between)
 }
 
 fn stop_of(arm: usize, failure: StartFailure) -> Stop {
@@ -159,7 +169,6 @@ fn blocked(
 mod tests {
     use super::super::plan::Rounds;
     use super::*;
-    use crate::sys::start::RawStart;
     use crate::sys::wait::{Usage, WaitStatus};
 
     /// Takes a fixed time per arm; fails where the script says so.
@@ -185,7 +194,7 @@ mod tests {
                 return Err(failure.clone());
             }
             let t0 = self.clock;
-            self.clock += 100 * (arm as u64 + 1);
+            self.clock = self.clock.wrapping_add(100 * (arm as u64 + 1));
             Ok(RawStart {
                 t0,
                 t_exec: t0 + 10,
@@ -250,6 +259,23 @@ mod tests {
     fn the_budget_ends_a_run_after_a_pair_of_rounds() {
         let (ran, _) = go(&plan(2, 0, Rounds { min: 2, max: 100, budget_ns: 1000 }), &mut Scripted::new());
         assert_eq!((ran.rounds, ran.spent_ns), (4, 1200));
+    }
+
+    /// Stamps out of order, and as far apart as a clock can be, end the run: no wrapped span, no span of 0.
+    #[test]
+    fn a_clock_that_goes_back_gives_no_sample() {
+        let mut s = Scripted::new();
+        let good = s.start(0).unwrap();
+        assert!(ordered(&good));
+        let after = good.t_exit + 1;
+        assert!(!ordered(&RawStart { t0: good.t_exit + 1, ..good }));
+        assert!(!ordered(&RawStart { t_exec: after, ..good }));
+        assert!(!ordered(&RawStart { t_byte: Some(after), ..good }));
+        assert!(!ordered(&RawStart { t0: u64::MAX, ..good }));
+        let mut s = Scripted { clock: u64::MAX - 150, ..Scripted::new() };
+        let (ran, log) = go(&plan(1, 0, Rounds::exactly(2)), &mut s);
+        assert!(matches!(ran.stop, Some(Stop::System(_))), "{ran:?}");
+        assert_eq!(log.len(), ran.rounds);
     }
 
     #[test]

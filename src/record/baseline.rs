@@ -131,6 +131,8 @@ pub struct Place {
     pub exit: String,
     /// Commands around it, by the name of their flag.
     pub hooks: Vec<(String, OsString)>,
+    /// Working directory of those.
+    pub hooks_cwd: Option<PathBuf>,
 }
 
 /// Reads a baseline, without its samples.
@@ -245,6 +247,7 @@ fn place(j: &Json) -> Result<Place> {
         stdin: os_of(j, "stdin")?,
         exit: text_of(j, "exit")?,
         hooks: pairs("hooks").iter().map(|h| hook(h).ok_or_else(|| missing("hooks"))).collect::<Result<_>>()?,
+        hooks_cwd: path_of(j, "hooks_cwd"),
     })
 }
 

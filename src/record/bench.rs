@@ -162,7 +162,7 @@ pub struct CommandRecord {
     pub role: Role,
     /// Starts in complete rounds.
     pub starts: u64,
-    /// Of these, ended by a signal or a code that is not 0.
+    /// Of these, ended by a signal or a code that is neither 0 nor expected.
     pub failures: u64,
     /// Starts by exit code (128 + signal).
     pub exit_codes: BTreeMap<i32, u64>,
@@ -232,7 +232,8 @@ impl BenchRecord {
         self.commands.get(self.setting.reference_of(arm))
     }
 
-    /// Summarises the samples of a run whose arms were `commands`, then the control twice.
+    /// Summarises the samples of a run whose arms were `commands`, then the control twice. `failed` judges the end of a
+    /// start of a command.
     ///
     /// # Errors
     /// Where samples cannot be read back.
@@ -241,7 +242,7 @@ impl BenchRecord {
         host: HostRecord,
         commands: &[Command],
         log: &mut Log,
-        accepted: &dyn Fn(usize, &Sample) -> bool,
+        failed: &dyn Fn(usize, &Sample) -> bool,
     ) -> Result<BenchRecord> {
         // Before anything is summarised: the memory that children saw is that of the measuring.
         let own_peak_rss_bytes = own_peak_rss_bytes();
@@ -268,10 +269,7 @@ impl BenchRecord {
             if role == Role::Candidate {
                 record.vs_reference = versus_by_metric(log, [reference, arm], metric, setting.seed, delta)?;
             }
-            record.failures = samples
-                .iter()
-                .filter(|s| !s.status.is_success() && !s.ended_at_first_byte || !accepted(arm, s))
-                .count() as u64;
+            record.failures = samples.iter().filter(|s| failed(arm, s)).count() as u64;
             records.push(record);
         }
         adjust_p_values(&mut records);
@@ -337,6 +335,15 @@ pub fn versus_by_metric(
     seed: u64,
     delta: f64,
 ) -> Result<Option<VersusReference>> {
+    let [reference, candidate] = pairs_by_metric(log, arms, metric)?;
+    Ok(versus(&reference, &candidate, seed, delta))
+}
+
+/// The values of two arms, round by round, where both have one.
+///
+/// # Errors
+/// Where samples cannot be read back.
+pub fn pairs_by_metric(log: &mut Log, arms: [usize; 2], metric: fn(&Sample) -> Option<u64>) -> Result<[Vec<u64>; 2]> {
     let mut sides: [Vec<Option<u64>>; 2] = [Vec::new(), Vec::new()];
     log.for_each(|s| {
         for (side, arm) in sides.iter_mut().zip(arms) {
@@ -348,11 +355,11 @@ pub fn versus_by_metric(
     let [reference, candidate] = sides;
     let pairs = reference.into_iter().zip(candidate).filter_map(|(a, b)| Some((a?, b?)));
     let (reference, candidate): (Vec<u64>, Vec<u64>) = pairs.unzip();
-    Ok(versus(&reference, &candidate, seed, delta))
+    Ok([reference, candidate])
 }
 
 /// Compares one candidate; the p-value is not yet adjusted for others.
-pub(super) fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
+pub fn versus(reference: &[u64], candidate: &[u64], seed: u64, delta: f64) -> Option<VersusReference> {
     let comparison = compare(reference, candidate, seed)?;
     let verdict = decide(comparison.ratio, comparison.ratio_ci95, delta);
     let open = verdict == Verdict::NotDecided;

@@ -8,9 +8,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::record::baseline::Baseline;
-use crate::record::bench::{METRICS, VersusReference};
+use crate::record::bench::{METRICS, VersusReference, versus};
 use crate::record::counts::Range;
-use crate::stat::paired::holm;
+use crate::stat::paired::{log_ratios, ratio_interval};
 use crate::stat::unpaired::Normalised;
 use crate::stat::verdict::Verdict;
 
@@ -89,6 +89,8 @@ pub struct Checked {
     pub old: Vec<OldProgram>,
     /// Gates, and counts that changed.
     pub rows: Vec<Row>,
+    /// The confidence that each time needed to fail.
+    pub confidence: f64,
     /// What a reader must know before believing them.
     pub warnings: Vec<String>,
 }
@@ -96,8 +98,9 @@ pub struct Checked {
 /// What is known of one metric of one command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
-    /// Old and new in the same rounds.
-    Paired(Box<VersusReference>),
+    /// Old and new in the same rounds, with the interval of their ratio at the confidence that a failure needs; none
+    /// where there are too few rounds for it.
+    Paired(Box<VersusReference>, Option<[f64; 2]>),
     /// The old one's stored samples, over the control of each run.
     Stored(Normalised),
     /// Whole numbers: the baseline's and the candidate's.
@@ -161,17 +164,33 @@ impl Row {
     }
 }
 
-/// Level of the test that several gates share.
-const LEVEL: f64 = 0.05;
+/// Of so many checks of programs that did not change, at most one may fail by chance: all gates of a check share that.
+pub const CHECKS_PER_FALSE_ALARM: f64 = 1000.0;
 
-/// The gate of a time within rounds. A regression is shown where the interval excludes "no slower", the ratio is at least
-/// the limit away and the p-value, corrected for the number of gates, says so too; it is passed where the interval
-/// ends below the limit.
-fn gate_of_pairs(v: &VersusReference, limit: f64) -> Outcome {
-    let Some([low, high]) = v.comparison.ratio_ci95 else { return Outcome::NotDecided };
-    if low > 1.0 && v.comparison.ratio - 1.0 >= limit && v.p_adjusted < LEVEL {
+/// The confidence that an interval needs to fail one of `gates` gates.
+pub fn confidence(gates: usize) -> f64 {
+    1.0 - 1.0 / CHECKS_PER_FALSE_ALARM / (gates.max(1)) as f64
+}
+
+/// The increase of a time that is allowed unless the user says otherwise.
+pub const DEFAULT_LIMIT: f64 = crate::stat::verdict::MINIMUM_DELTA;
+
+/// Old against new from the values of each round: the comparison as `bench` would show it, and the interval at
+/// `confidence`. `None` without a pair.
+pub fn paired(reference: &[u64], candidate: &[u64], seed: u64, delta: f64, confidence: f64) -> Option<Evidence> {
+    let v = versus(reference, candidate, seed, delta)?;
+    let ratios = log_ratios(reference, candidate).values;
+    let strict = ratio_interval(&ratios, v.comparison.correlation_time, confidence);
+    Some(Evidence::Paired(Box::new(v), strict))
+}
+
+/// The gate of a time within rounds. A regression is shown where the strict interval excludes "no slower" and the ratio
+/// is at least the limit away; the gate is passed where the 95 % interval ends below the limit.
+fn gate_of_pairs(v: &VersusReference, strict: Option<[f64; 2]>, limit: f64) -> Outcome {
+    let excluded = strict.is_some_and(|[low, _]| low > 1.0);
+    if excluded && v.comparison.ratio - 1.0 >= limit {
         Outcome::Regression
-    } else if high <= 1.0 + limit {
+    } else if v.comparison.ratio_ci95.is_some_and(|[_, high]| high <= 1.0 + limit) {
         Outcome::Passed
     } else {
         Outcome::NotDecided
@@ -200,28 +219,25 @@ fn gate_of_counts(before: Range, now: Range, limit: f64) -> Outcome {
     }
 }
 
-/// Corrects the p-values of all gated pairs for their number (Holm) and judges every row.
-pub fn judge(rows: &mut [Row]) {
-    let mut pairs: Vec<&mut VersusReference> = rows
-        .iter_mut()
-        .filter(|r| r.gated)
-        .filter_map(|r| match &mut r.evidence {
-            Evidence::Paired(v) => Some(&mut **v),
-            _ => None,
-        })
-        .collect();
-    let p: Vec<f64> = pairs.iter().map(|v| v.comparison.p_value).collect();
-    for (v, p) in pairs.iter_mut().zip(holm(&p)) {
-        v.p_adjusted = p;
-    }
+/// Judges every row. Where the control's two starts differ by as much as a limit, with the same confidence, the place of a
+/// start in its round mattered as much as the program did: then no time fails.
+pub fn judge(rows: &mut [Row], control: Option<(f64, [f64; 2])>) {
     for row in rows {
         row.outcome = match &row.evidence {
-            Evidence::Paired(v) => gate_of_pairs(v, row.limit),
+            Evidence::Paired(v, strict) => gate_of_pairs(v, *strict, row.limit),
             Evidence::Stored(n) => gate_of_stored(n, row.limit),
             Evidence::Counted(before, now) => gate_of_counts(*before, *now, row.limit),
             Evidence::Missing(_) => Outcome::NotDecided,
         };
+        if row.outcome == Outcome::Regression && row.metric.field.is_some() && is_suspect(control, row.limit) {
+            row.outcome = Outcome::NotDecided;
+        }
     }
+}
+
+/// The control, against itself, shows what would be a regression or its opposite.
+pub fn is_suspect(control: Option<(f64, [f64; 2])>, limit: f64) -> bool {
+    control.is_some_and(|(ratio, [low, high])| (low > 1.0 || high < 1.0) && ratio.ln().abs() >= limit.ln_1p())
 }
 
 /// What all gates say together.
@@ -239,7 +255,7 @@ pub fn overall(rows: &[Row]) -> Outcome {
 /// The word on a paired row, were it no gate: the same that `bench` would print.
 pub fn verdict(row: &Row) -> Option<Verdict> {
     match &row.evidence {
-        Evidence::Paired(v) => Some(v.verdict),
+        Evidence::Paired(v, _) => Some(v.verdict),
         Evidence::Stored(n) => Some(n.verdict),
         _ => None,
     }
@@ -248,14 +264,13 @@ pub fn verdict(row: &Row) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::bench::versus;
     use crate::stat::rng::Rng;
 
     fn pairs(scale: f64, rounds: u64, noise: f64) -> Evidence {
         let mut rng = Rng::new(5);
         let mut value = |s: f64| (1e6 * s * (1.0 + noise * (rng.unit() - 0.5))) as u64;
         let (a, b): (Vec<u64>, Vec<u64>) = (0..rounds).map(|_| (value(1.0), value(scale))).unzip();
-        Evidence::Paired(Box::new(versus(&a, &b, 1, 0.02).unwrap()))
+        paired(&a, &b, 1, 0.02, confidence(1)).unwrap()
     }
 
     fn row(evidence: Evidence, limit: f64) -> Row {
@@ -266,7 +281,7 @@ mod tests {
 
     fn judged(evidence: Evidence, limit: f64) -> Outcome {
         let mut rows = [row(evidence, limit)];
-        judge(&mut rows);
+        judge(&mut rows, None);
         rows[0].outcome
     }
 
@@ -308,13 +323,13 @@ mod tests {
             verdict: Verdict::Slower,
         };
         let mut rows = vec![row(Evidence::Stored(n), 0.02), row(pairs(1.0, 200, 0.1), 0.02)];
-        judge(&mut rows);
+        judge(&mut rows, None);
         assert_eq!((rows[0].outcome, overall(&rows)), (Outcome::Regression, Outcome::NotDecided));
         assert!(!rows[0].fails() && rows[0].fails_weakly());
         rows.remove(0);
         assert_eq!(overall(&rows), Outcome::Passed);
         rows.push(row(Evidence::Counted(Range::exactly(1), Range::exactly(2)), 0.0));
-        judge(&mut rows);
+        judge(&mut rows, None);
         assert_eq!(overall(&rows), Outcome::Regression);
         rows[1].gated = false;
         assert_eq!(overall(&rows), Outcome::Passed);
@@ -322,15 +337,23 @@ mod tests {
 
     #[test]
     fn many_gates_need_more_than_one() {
-        // p = 0.03 for one pair of commands shows a regression alone, and none among twenty.
-        let weak = || {
-            let Evidence::Paired(mut v) = pairs(1.05, 200, 0.1) else { unreachable!() };
-            v.comparison.p_value = 0.03;
-            Evidence::Paired(v)
-        };
-        assert_eq!(judged(weak(), 0.02), Outcome::Regression);
-        let mut rows: Vec<Row> = (0..20).map(|_| row(weak(), 0.02)).collect();
-        judge(&mut rows);
-        assert!(rows.iter().all(|r| r.outcome == Outcome::NotDecided));
+        // Twelve rounds, all slower: 2 * 2^-12 is below 0.001, but not below a tenth of it.
+        let reference = [100_u64; 12];
+        let candidate = [110, 121, 111, 120, 112, 119, 113, 118, 114, 117, 115, 116];
+        let outcome = |gates| judged(paired(&reference, &candidate, 1, 0.02, confidence(gates)).unwrap(), 0.02);
+        assert_eq!((outcome(1), outcome(10)), (Outcome::Regression, Outcome::NotDecided));
+    }
+
+    #[test]
+    fn a_control_that_differs_from_itself_excuses_times_and_not_counts() {
+        let mut rows = vec![row(pairs(1.05, 200, 0.1), 0.02)];
+        judge(&mut rows, Some((0.97, [0.96, 0.98])));
+        assert_eq!(rows[0].outcome, Outcome::NotDecided);
+        judge(&mut rows, Some((0.99, [0.985, 0.995])));
+        assert_eq!(rows[0].outcome, Outcome::Regression);
+        rows[0].evidence = Evidence::Counted(Range::exactly(1), Range::exactly(2));
+        rows[0].metric = GATES[4];
+        judge(&mut rows, Some((0.5, [0.4, 0.6])));
+        assert_eq!(rows[0].outcome, Outcome::Regression);
     }
 }

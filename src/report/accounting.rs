@@ -68,7 +68,12 @@ fn notes(a: &Accounted) -> Vec<String> {
     }
     if let Some(drift) = a.drift.filter(|d| (d - 1.0).abs() > 0.05) {
         let percent = 100.0 * (drift - 1.0);
-        lines.push(format!("plain programs need {percent:+.0} % now against the calibration: judge the figures so"));
+        let advice = if (drift - 1.0).abs() > TRUSTED_DRIFT {
+            "savings are left out; 'premain calibrate' makes the model anew"
+        } else {
+            "judge the figures so"
+        };
+        lines.push(format!("plain programs need {percent:+.0} % now against the calibration: {advice}"));
     }
     if a.prediction.unknown_init > 0.0 {
         let n = counted(a.prediction.unknown_init as u64, "init function");
@@ -91,8 +96,14 @@ pub fn json(a: &Accounted, mut prediction: Json) -> Json {
     prediction
 }
 
+/// Plain programs that cost this much more or less than when the model was made: its savings are not worth saying.
+const TRUSTED_DRIFT: f64 = 0.2;
+
 /// Findings that the model makes.
 pub fn findings(a: &Accounted) -> Vec<Finding> {
+    if a.drift.is_some_and(|d| (d - 1.0).abs() > TRUSTED_DRIFT) {
+        return Vec::new();
+    }
     let one = |s: &Saving| {
         let saving = s.saving_ns.map(|ns| ns.max(0.0).round() as u64);
         Finding { text: s.text.clone(), source: Source::Predicted, saving_ns: saving, weight_ns: saving.unwrap_or(0) }

@@ -65,6 +65,7 @@ fn place(p: &Place) -> Json {
         ("stdin", Json::os(&p.stdin)),
         ("exit", p.exit.as_str().into()),
         ("hooks", Json::array(p.hooks.iter().map(hook))),
+        ("hooks_cwd", p.hooks_cwd.as_ref().map(|p| p.as_os_str()).into()),
     ])
 }
 

@@ -190,17 +190,7 @@ fn observation(p: &Probes, untraced_ns: u64) -> String {
 
 /// What was measured and how, and what cannot be told apart.
 pub fn method_lines(r: &BenchRecord) -> String {
-    let s = &r.setting;
-    let mut t = String::new();
-    let _ = writeln!(
-        t,
-        "measured: {} interleaved rounds ({} order) in {}, {} + exec + wait4, stdout to {}; times are spawn to first byte and spawn to exit",
-        units::count(s.rounds),
-        s.order.name(),
-        units::time(s.spent_ns as f64),
-        s.method.name(),
-        s.stdout.name()
-    );
+    let mut t = measured_line(r);
     if let Some([a, b]) = r.noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95) {
         let _ = writeln!(
             t,
@@ -209,6 +199,19 @@ pub fn method_lines(r: &BenchRecord) -> String {
         );
     }
     t
+}
+
+/// How the starts were made.
+pub fn measured_line(r: &BenchRecord) -> String {
+    let s = &r.setting;
+    format!(
+        "measured: {} interleaved rounds ({} order) in {}, {} + exec + wait4, stdout to {}; times are spawn to first byte and spawn to exit\n",
+        units::count(s.rounds),
+        s.order.name(),
+        units::time(s.spent_ns as f64),
+        s.method.name(),
+        s.stdout.name()
+    )
 }
 
 /// The distribution of each command and of the floor.

@@ -38,6 +38,7 @@ pub fn document(c: &Checked, r: &BenchRecord) -> Json {
                 ("programs", Json::array(programs)),
             ]),
         ),
+        ("strict_confidence", c.confidence.into()),
         ("gates", Json::array(c.rows.iter().map(row))),
     ]);
     // The run itself, as `bench` would show it.
@@ -67,14 +68,18 @@ fn row(r: &Row) -> Json {
         ("verdict", verdict(r).map(|v| v.word()).into()),
     ]);
     let kind = match &r.evidence {
-        Evidence::Paired(_) => "paired",
+        Evidence::Paired(..) => "paired",
         Evidence::Stored(_) => "stored",
         Evidence::Counted(..) => "counted",
         Evidence::Missing(_) => "missing",
     };
     j.push("evidence", kind);
     match &r.evidence {
-        Evidence::Paired(v) => j.push("paired", bench_json::versus(v, r.limit)),
+        Evidence::Paired(v, strict) => {
+            let mut paired = bench_json::versus(v, r.limit);
+            paired.push("strict_ratio_ci", strict.map(Json::array));
+            j.push("paired", paired);
+        }
         Evidence::Stored(n) => j.push("stored", stored(n)),
         Evidence::Missing(why) => j.push("reason", why.as_str()),
         Evidence::Counted(..) => {}

@@ -37,11 +37,24 @@ pub fn text(c: &Checked, r: &BenchRecord, style: Style) -> String {
     if !changed.is_empty() {
         let _ = writeln!(t, "also changed, not gated (--metric): {}", changed.join("; "));
     }
-    t.push_str(&bench_text::method_lines(r));
+    t.push_str(&bench_text::measured_line(r));
+    t.push_str(&rule(c, r));
     for w in c.warnings.iter().chain(&r.warnings) {
         let _ = writeln!(t, "{} {w}", style.warn("warning:"));
     }
     t
+}
+
+/// By what rule a time fails, and what the control showed of itself.
+fn rule(c: &Checked, r: &BenchRecord) -> String {
+    let control = r.noise.same_vs_same.as_ref().and_then(|c| c.ratio_ci95);
+    let control =
+        control.map_or(String::new(), |[a, b]| format!("; the control against itself {a:.3} to {b:.3} (95 %)"));
+    let confidence = format!("{:.4}", c.confidence * 100.0);
+    let confidence = confidence.trim_end_matches('0').trim_end_matches('.');
+    format!(
+        "rule: a time fails where its {confidence} % interval excludes no change and the median is past what is allowed{control}\n"
+    )
 }
 
 /// What all gates say, in a line.
@@ -92,7 +105,7 @@ fn allowed(row: &Row) -> String {
 pub fn change(row: &Row) -> String {
     let interval = |ci: Option<[f64; 2]>| ci.map_or(String::new(), |[a, b]| format!(" [{a:.3}, {b:.3}]"));
     match &row.evidence {
-        Evidence::Paired(v) => format!("{:.3} times{}", v.comparison.ratio, interval(v.comparison.ratio_ci95)),
+        Evidence::Paired(v, _) => format!("{:.3} times{}", v.comparison.ratio, interval(v.comparison.ratio_ci95)),
         Evidence::Stored(n) => format!("{:.3} times{}", n.ratio, interval(n.ci95)),
         Evidence::Counted(a, b) if a == b => "same".to_string(),
         Evidence::Counted(a, b) => format!("{a} → {b}"),
@@ -104,7 +117,7 @@ pub fn change(row: &Row) -> String {
 pub fn sentence(row: &Row) -> String {
     let name = format!("{}, {}", row.command, row.metric.name);
     match &row.evidence {
-        Evidence::Paired(v) => {
+        Evidence::Paired(v, _) => {
             let more = v.rounds_needed.filter(|_| row.outcome == Outcome::NotDecided);
             let more = more.map_or(String::new(), |n| format!("; about {} rounds would decide", units::count(n)));
             let p = if v.p_adjusted < 0.001 { "p < 0.001".to_string() } else { format!("p = {:.3}", v.p_adjusted) };
@@ -147,7 +160,7 @@ pub fn markdown(c: &Checked, r: &BenchRecord) -> String {
             allowed(row)
         );
     }
-    let _ = writeln!(t, "\n{}", bench_text::method_lines(r).trim_end().replace('\n', "<br>\n"));
+    let _ = writeln!(t, "\n{}", (bench_text::measured_line(r) + &rule(c, r)).trim_end().replace('\n', "<br>\n"));
     for (c, old) in c.baseline.commands.iter().zip(&c.old) {
         if let OldProgram::Gone(why) = old {
             let _ = writeln!(t, "\n{}: {why}", c.name);

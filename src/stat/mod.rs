@@ -14,6 +14,7 @@
 //! | `verdict` | the one word, and how many rounds would decide |
 //! | `drift` | did the control change while we measured? |
 //! | `ministat` | pooled t and Welch on columns of numbers |
+//! | `sweep` | a cost as a function of a parameter, measured in rounds |
 //! | `linear` | QR least squares, singular values |
 //! | `fit` | non-negative least squares and straight lines, with intervals |
 //!
@@ -33,5 +34,6 @@ pub mod quantile;
 pub mod rank;
 pub mod rng;
 pub mod special;
+pub mod sweep;
 pub mod unpaired;
 pub mod verdict;

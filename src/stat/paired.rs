@@ -7,7 +7,7 @@
 use super::bootstrap::{affordable_resamples, block_interval, block_length};
 use super::dist::{normal_quantile, normal_upper};
 use super::memory::{self, correlation_time, rank_autocorrelation};
-use super::quantile::{median, median_interval};
+use super::quantile::{median, median_interval, median_ranks};
 use super::rank::{Method, hodges_lehmann, sign_test, signed_rank};
 use super::rng::Rng;
 
@@ -152,6 +152,24 @@ pub fn compare_log_ratios(log_ratios: &[f64], seed: u64) -> Option<Comparison> {
     })
 }
 
+/// The interval of the median ratio at any confidence: order statistics of as many independent rounds as there are
+/// (`correlation_time` is the comparison's); `None` where these are too few for it.
+pub fn ratio_interval(log_ratios: &[f64], correlation_time: f64, confidence: f64) -> Option<[f64; 2]> {
+    median_of_correlated(log_ratios, correlation_time, confidence).map(|ci| ci.map(f64::exp))
+}
+
+/// The interval of the median of any series of rounds, in the same way.
+pub fn median_of_correlated(series: &[f64], correlation_time: f64, confidence: f64) -> Option<[f64; 2]> {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let independent = (sorted.len() as f64 / correlation_time.max(1.0)) as usize;
+    let exact = median_ranks(independent, confidence)?;
+    let correlated = correlation_time > 1.0;
+    let ranks = if correlated { memory::median_ranks(sorted.len(), correlation_time, confidence)? } else { exact };
+    let [low, high] = ranks.map(|i| sorted.get(i).copied());
+    Some([low?, high?])
+}
+
 /// The hull of `exact` with what correlated rounds need: the order statistics of as many independent values as
 /// there are (the extremes, where these are fewer than six), and a moving-block bootstrap.
 fn widened(series: &[f64], sorted: &[f64], exact: [f64; 2], memory: (f64, f64), seed: u64) -> [f64; 2] {
@@ -207,6 +225,22 @@ mod tests {
         assert_eq!(log_ratio(3, 7), -log_ratio(7, 3));
         assert_eq!(log_ratio(5, 5), 0.0);
         assert!((log_ratio(1_000_000_007, 1_000_000_008) - 1e-9).abs() < 1e-17);
+    }
+
+    #[test]
+    fn more_confidence_is_a_wider_interval_and_needs_more_rounds() {
+        let series: Vec<f64> = (0..100).map(|i| f64::from(i) / 1000.0).collect();
+        let at = |n: usize, time: f64, confidence: f64| ratio_interval(&series[..n], time, confidence);
+        let [narrow, wide] = [0.95, 0.999].map(|c| at(100, 1.0, c).unwrap());
+        assert_eq!(
+            Some(narrow),
+            compare_log_ratios(&series, 1).map(|_| median_interval(&series, 0.95).unwrap().map(f64::exp))
+        );
+        assert!(wide[0] < narrow[0] && wide[1] > narrow[1]);
+        let slow = at(100, 4.0, 0.999).unwrap();
+        assert!(slow[0] < wide[0] && slow[1] > wide[1]);
+        // 2^-10 is the first power below 0.001.
+        assert_eq!((at(10, 1.0, 0.999), at(11, 1.0, 0.999).is_some(), at(40, 4.0, 0.999)), (None, true, None));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -126,15 +126,28 @@ impl FileBytes {
 /// # Errors
 /// The system's reason, or what the path names instead of a regular file.
 pub fn open(path: &Path) -> Result<FileBytes, Refusal> {
+    open_if(path, |_| true)?.ok_or(Refusal::Errno(libc::ENOENT))
+}
+
+/// Opens a regular file whose first bytes (up to 16) are `wanted`; `None` for others, of which nothing else is read.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_if(path: &Path, wanted: impl Fn(&[u8]) -> bool) -> Result<Option<FileBytes>, Refusal> {
     // Before opening: merely opening some devices acts (a tape rewinds, a watchdog starts to count).
     regular(&std::fs::metadata(path)?)?;
     // Should it have become a FIFO or terminal since, opening must neither block nor take it over.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let meta = file.metadata()?;
     regular(&meta)?;
+    let mut head = [0u8; 16];
+    let len = file.read_at(&mut head, 0)?;
+    if !wanted(&head[..len]) {
+        return Ok(None);
+    }
     let stamp = Stamp::of(&meta);
     let held = if stamp.size <= READ_UP_TO { read(&file, stamp.size)? } else { map(&file, stamp.size)? };
-    Ok(FileBytes { held, stamp })
+    Ok(Some(FileBytes { held, stamp }))
 }
 
 fn regular(meta: &Metadata) -> Result<(), Refusal> {
@@ -299,6 +312,15 @@ mod tests {
             assert!(file.changed(&path));
             std::fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn only_files_that_start_as_wanted() {
+        let path = scratch("head");
+        std::fs::write(&path, b"#!").unwrap();
+        assert!(open_if(&path, |head| head == b"#!").unwrap().is_some());
+        assert!(open_if(&path, |head| head.len() > 2).unwrap().is_none());
+        std::fs::remove_file(&path).unwrap();
     }
 
     /// The rest of a file that is cut reads as zeros, and the mapping says so.

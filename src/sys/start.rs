@@ -356,9 +356,6 @@ impl Starter {
             return Err(StartFailure::Interrupted);
         }
         // -- preparation: everything that can be done before the clock is read --
-        if signal::interrupted() {
-            return Err(StartFailure::Interrupted);
-        }
         self.stderr_kept.clear();
         let mut ends = StreamEnds::new(options.stdout)?;
         rewind_stdin(&program.stdin)?;

@@ -20,6 +20,7 @@ import collections
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import statistics
@@ -294,6 +295,122 @@ def check_stripped(premain, files):
     report("the same without section headers", checked, bad)
 
 
+# xor edi, edi; mov eax, 231 (exit_group); syscall
+EXIT_X86_64 = bytes.fromhex("31ffb8e70000000f05")
+MOST_PROGRAMS = 60
+
+
+def ends_at_entry(path, facts, out):
+    """A copy that exits at its entry point, where the loader has done its work. False where there is none."""
+    data = bytearray(open(path, "rb").read())
+    entry = facts["elf"]["entry"]
+    for s in facts["elf"]["segments"]:
+        if s["kind"] == "load" and s["vaddr"] <= entry < s["vaddr"] + s["file_bytes"]:
+            at = entry - s["vaddr"] + s["offset"]
+            data[at : at + len(EXIT_X86_64)] = EXIT_X86_64
+            with open(out, "wb") as f:
+                f.write(data)
+            os.chmod(out, 0o755)
+            return True
+    return False
+
+
+def faults(program, directory, library_path=""):
+    """Start of each mapped file, and (address, file of the instruction) of each page fault."""
+    env = dict(os.environ, LD_LIBRARY_PATH=library_path) if library_path else None
+    data = os.path.join(directory, "perf.data")
+    subprocess.run(["perf", "record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", data, program],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=env)
+    text = output("perf", "script", "-i", data, "-F", "comm,ip,addr,dso", "--show-mmap-events")
+    bases, hits = {}, []
+    for line in text.splitlines():
+        if m := re.search(r"\[0x([0-9a-f]+)\(0x[0-9a-f]+\) @ (0x[0-9a-f]+|0) .*\]: \S+ (/\S+)", line):
+            if int(m.group(2), 16) == 0:
+                bases.setdefault(os.path.realpath(m.group(3)), int(m.group(1), 16))
+        elif m := re.search(r"([0-9a-f]+) \(.*?\) +([0-9a-f]+) .*\(([^()]*)\)$", line):
+            hits.append((int(m.group(1), 16), int(m.group(2), 16), m.group(3)))
+    return bases, hits
+
+
+def other_writes(facts):
+    """Pages of the image that the loader writes for other reasons: it adds the load address to entries of the dynamic
+    table, and fills the rest of the last page of the file's data with zeros."""
+    pages = set()
+    for s in facts["elf"]["segments"]:
+        if s["kind"] == "dynamic":
+            pages |= set(range(s["vaddr"] >> 12, (s["vaddr"] + s["memory_bytes"] - 1 >> 12) + 1))
+        elif s["kind"] == "load" and "w" in s["flags"] and s["memory_bytes"] > s["file_bytes"]:
+            pages.add(s["vaddr"] + s["file_bytes"] >> 12)
+    return pages
+
+
+def pages_of_program(premain, path, directory):
+    """(predicted, observed) pages over all objects but the loader, or None where that cannot be had."""
+    document = json.loads(output(premain, "inspect", "--json", path) or "{}")
+    entry = (document.get("files") or [{}])[0]
+    closure = entry.get("closure") or {}
+    if entry.get("kind") not in ("pie", "exec"):
+        return None
+    if not closure.get("loader") or closure["missing"] or closure["fatal"] or "unreadable" in entry:
+        return None
+    if not 10 <= closure["totals"]["pages_written"] <= 2000:
+        return None
+    # The copy lies elsewhere: it finds the same libraries by other means.
+    origin = os.path.dirname(os.path.realpath(path))
+    own = [d.replace("$ORIGIN", origin) for d in entry["runpath"] if "$ORIGIN" in d]
+    copy = os.path.join(directory, "program")
+    if not ends_at_entry(path, entry, copy):
+        return None
+    bases, hits = faults(copy, directory, ":".join(own))
+    predicted = observed = 0
+    for o in closure["objects"]:
+        if o["found_by"] == "interpreter":
+            continue
+        file = copy if o["found_by"] == "program" else os.path.realpath(o["path"])
+        facts = json.loads(output(premain, "inspect", "--json", "--pages", "--no-closure", file))["files"][0]
+        if "unreadable" in facts:
+            sys.exit(f"{path}: {file}: {facts['unreadable']}")
+        if file not in bases and facts["kind"] != "exec":
+            return None
+        base = 0 if facts["kind"] == "exec" else bases[file]
+        # Pages of the file: those of .bss are not copied but made of zeros, by whoever touches them first.
+        writable = [(s["vaddr"] >> 12, s["vaddr"] + s["file_bytes"] - 1 >> 12) for s in facts["elf"]["segments"]
+                    if s["kind"] == "load" and "w" in s["flags"] and s["file_bytes"]]
+        of_file = lambda page: any(first <= page <= last for first, last in writable)
+        ours = {p["addr"] >> 12 for p in facts["written_pages"] if of_file(p["addr"] >> 12)}
+        theirs = set()
+        for addr, _, dso in hits:
+            # The kernel's own writes are those of execve, which come before the loader's.
+            if ("ld-linux" in dso or "kernel" in dso) and of_file(addr - base >> 12):
+                theirs.add(addr - base >> 12)
+        predicted += len(ours)
+        observed += len(theirs - (other_writes(facts) - ours))
+    return predicted, observed
+
+
+def check_pages(premain, files):
+    if not need("perf"):
+        return
+    bad, compared, sums = [], 0, [0, 0]
+    ranked = [json.loads(line) for line in output(premain, "survey", "--jsonl", "--sort", "pages", *files).splitlines()]
+    largest = [r["path"] for r in ranked if "work" in r]
+    others = random.Random(7).sample(files, len(files))
+    with tempfile.TemporaryDirectory() as d:
+        # Perf gives real paths.
+        d = os.path.realpath(d)
+        for paths, until in ((largest, MOST_PROGRAMS // 2), (others, MOST_PROGRAMS)):
+            for path in paths:
+                pair = pages_of_program(premain, path, d) if compared < until else None
+                if not pair:
+                    continue
+                compared += 1
+                sums = [a + b for a, b in zip(sums, pair)]
+                if abs(pair[0] - pair[1]) > 0.03 * pair[1]:
+                    bad.append(f"{path}: predicted {pair[0]}, perf counted {pair[1]}")
+    report("pages written, within 3 % of the faults that perf counts in the loader", compared, bad)
+    print(f"  together: predicted {sums[0]}, counted {sums[1]}")
+
+
 def seconds(command):
     start = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
@@ -352,6 +469,7 @@ CHECKS = {
     "machines": check_machines,
     "packed": check_packed,
     "stripped": check_stripped,
+    "pages": check_pages,
     "speed": check_speed,
 }
 

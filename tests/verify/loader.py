@@ -5,6 +5,8 @@
   order      objects in load order against LD_TRACE_LOADED_OBJECTS=1 (glibc) and --list (musl)
   opens      failed opens and stats against strace of the loader in trace mode
   probes     against the "lookup in file" lines of LD_DEBUG=symbols
+  bindings   which object each symbol is bound to against LD_DEBUG=bindings
+  speed      the closure of clang against `ldd clang`, and programs a second of `survey /usr/bin`; on a quiet machine
 
 No program's main runs: for `counters` and `probes` a copy is started whose first instructions at the entry point are
 replaced by exit(0). The loader has printed its counters by then. Everything else runs the loader alone.
@@ -20,9 +22,11 @@ import os
 import random
 import re
 import shutil
+import statistics as statistics_module
 import subprocess
 import sys
 import tempfile
+import time
 
 # xor edi, edi; mov eax, 231 (exit_group); syscall
 EXIT_X86_64 = bytes.fromhex("31ffb8e70000000f05")
@@ -253,6 +257,65 @@ def check_probes(closures, cwd, sample):
     return [exact, near]
 
 
+def check_bindings(closures, cwd, sample, premain):
+    check = Check("bindings (LD_DEBUG=bindings)", 1.0)
+    fit = [c for c in closures if "musl" not in c[1] and not c[2].get("fatal") and not c[2]["missing"]]
+    random.Random(2).shuffle(fit)
+    for path, _, _ in fit[:sample]:
+        text = debug_output(path, cwd, "bindings,statistics")
+        if text is None or "number of relocations:" not in text:
+            check.skipped["no statistics"] += 1
+            continue
+        home, own_home = os.path.join(cwd, "copy"), os.path.dirname(os.path.dirname(path))
+        pattern = r"binding file (.*) \[0\] to (.*) \[0\]: \w+ symbol `(.*?)'(?: \[(.*)\])?$"
+        real = collections.Counter()
+        for source, target, symbol, version in re.findall(pattern, text.split("runtime linker statistics")[0], re.M):
+            if "linux-vdso" not in source:
+                names = [name.replace(home, own_home) for name in (source, target)]
+                real[(*names, symbol, version or None)] += 1
+        run = subprocess.run([premain, "inspect", "--jsonl", "--symbols=1", path], capture_output=True, text=True, env=clean_env())
+        closure = json.loads(run.stdout)["closure"]
+        objects = [o["path"] for o in closure["objects"]]
+        mine = collections.Counter(
+            (objects[b["object"]], objects[b["bound_to"]], b["symbol"], b["version"])
+            for b in closure.get("bindings", [])
+            if b["bound_to"] is not None
+        )
+        # What the loader looks up for itself has a term of its own.
+        own = {"calloc", "free", "malloc", "realloc", "_r_debug", "__tunable_get_val"}
+        extra = [b for b in (real - mine).elements() if b[2] not in own]
+        lost = list((mine - real).elements())
+        check.result(path, not extra and not lost, f"only the loader {extra[:3]}, only premain {lost[:3]}")
+    return check
+
+
+def seconds(command):
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def check_speed(premain):
+    """Medians of one interleaved run."""
+    ok = True
+    clang = shutil.which("clang")
+    if clang and shutil.which("ldd"):
+        theirs, ours = ["ldd", clang], [premain, "inspect", "--json", clang]
+        pairs = [(seconds(theirs), seconds(ours)) for _ in range(31)]
+        ratio = statistics_module.median(b / a for a, b in pairs)
+        a, b = (1e3 * statistics_module.median(column) for column in zip(*pairs))
+        verdict = "ok" if ratio <= 2 else "FAILED"
+        print(f"closure of {clang}: {b:.1f} ms, ldd {a:.1f} ms, ratio {ratio:.2f} (wanted at most 2): {verdict}")
+        ok &= ratio <= 2
+    survey = [premain, "survey", "/usr/bin", "--jsonl"]
+    run = subprocess.run(survey, capture_output=True, text=True)
+    count = sum(1 for line in run.stdout.splitlines() if '"closure"' in line)
+    rate = count / statistics_module.median(seconds(survey) for _ in range(7))
+    verdict = "ok" if rate >= 1000 else "FAILED"
+    print(f"survey /usr/bin: {rate:.0f} programs a second, {count} of them, {os.cpu_count()} processors (wanted 1000): {verdict}")
+    return ok and rate >= 1000
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--premain", default=os.environ.get("PREMAIN", "target/release/premain"))
@@ -288,7 +351,11 @@ def main():
             checks.append(check_counters(closures, cwd))
         if wanted("probes"):
             checks += check_probes(closures, cwd, args.sample)
+        if wanted("bindings") and not args.lines:
+            checks.append(check_bindings(closures, cwd, args.sample, os.path.abspath(args.premain)))
     ok = [c.report() for c in checks if c]
+    if wanted("speed") and not args.lines:
+        ok.append(check_speed(os.path.abspath(args.premain)))
     sys.exit(0 if all(ok) else 1)
 
 

@@ -1,0 +1,119 @@
+//! `premain suite`: its flags.
+
+use std::ffi::OsString;
+
+use super::flag::{Documented, Groups, Row, bind, documented, merged};
+use super::parse::{Order, parse};
+use super::shared::{COMMON, ROUNDS};
+use super::{Verb, help};
+use crate::commands::common::Common;
+use crate::commands::measuring::MeasureOptions;
+use crate::commands::suite::{self, Export, Options};
+use crate::error::{Error, Exit, Result};
+use crate::output::Output;
+
+pub(super) const VERB: Verb = Verb {
+    name: "suite",
+    usage: &["premain suite [FLAGS] FILE"],
+    summary: "measure cases × binaries from a file, interleaved, into one table",
+    flags,
+    notes: "FILE holds [suite], [binary NAME] and [case NAME] sections of KEY = VALUE lines:\n\
+            \n\
+            \x20 [binary old]\n\
+            \x20 path = ./old/helper\n\
+            \x20 [binary new]\n\
+            \x20 path = ./new/helper\n\
+            \x20 [case usage error]\n\
+            \x20 args = --nonsense\n\
+            \x20 exit = 2\n\
+            \n\
+            suite: name, reference, rounds, budget. binary: path, env. case: args or command ({bin}, {name}, {dir} are\n\
+            filled in), env, stdin, cwd, exit (a code, a list, any), output (any, same, or a file), binaries, setup,\n\
+            setup-round, prepare, conclude, cleanup. Paths are taken from FILE's directory.",
+    run,
+};
+
+static COMMANDS: &[Row<Options>] = &[
+    Row::value("case", None, "NAME", "only this case; may be repeated", |o: &mut Options, v| {
+        o.cases.push(v.text()?.to_string());
+        Ok(())
+    }),
+    Row::value("binary", None, "NAME=PATH", "another path for a binary of the file", |o: &mut Options, v| {
+        o.paths.push(v.pair()?);
+        Ok(())
+    }),
+];
+
+static CHECKS: &[Row<Options>] =
+    &[Row::switch("strict", None, "end with exit code 3 where a comparison is not decided", |o: &mut Options, _| {
+        o.strict = true;
+        Ok(())
+    })];
+
+macro_rules! file {
+    ($name:literal, $help:literal, $set:expr) => {
+        Row::value($name, None, "FILE", $help, $set)
+    };
+}
+
+static OUTPUT: &[Row<Options>] = &[
+    Row::value("probes", None, "N", "starts observed afterwards (default 3; 0: none)", |o: &mut Options, v| {
+        o.probes = v.whole(0)?;
+        Ok(())
+    }),
+    Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
+        o.samples = true;
+        Ok(())
+    }),
+    file!("save-baseline", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
+        o.save_baseline = Some(v.owned()?.into());
+        Ok(())
+    }),
+    Row::value("keep-binaries", None, "DIR", "keep copies of the programs for that baseline", |o: &mut Options, v| {
+        o.keep_binaries = Some(v.owned()?.into());
+        Ok(())
+    }),
+    file!("export-json", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
+        o.exports.push((Export::Json, v.owned()?.into()));
+        Ok(())
+    }),
+    file!("export-csv", "write one row a sample", |o: &mut Options, v| {
+        o.exports.push((Export::Csv, v.owned()?.into()));
+        Ok(())
+    }),
+    file!("export-markdown", "write the table for a page", |o: &mut Options, v| {
+        o.exports.push((Export::Markdown, v.owned()?.into()));
+        Ok(())
+    }),
+    file!("export-benchmark-action", "write what github-action-benchmark reads", |o: &mut Options, v| {
+        o.exports.push((Export::BenchmarkAction, v.owned()?.into()));
+        Ok(())
+    }),
+    file!("export-bencher", "write Bencher's metric format", |o: &mut Options, v| {
+        o.exports.push((Export::Bencher, v.owned()?.into()));
+        Ok(())
+    }),
+];
+
+static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];
+
+fn flags() -> Documented {
+    merged([documented(OWN), documented(ROUNDS), documented(COMMON)].concat())
+}
+
+fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
+    let (mut common, mut options, mut measure) = (Common::default(), Options::default(), MeasureOptions::default());
+    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(ROUNDS, &mut measure));
+    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
+    common.apply(output);
+    if rest.help {
+        return help::of_verb(&VERB, output);
+    }
+    options.measure = measure;
+    let mut words = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default());
+    options.file = words.next().map(Into::into);
+    if let Some(word) = words.next() {
+        return Err(Error::new("one suite at a time").context(word.to_string_lossy()));
+    }
+    suite::run(&options, &common, output)
+}

@@ -1,0 +1,112 @@
+//! `premain sweep`: its flags.
+
+use std::ffi::OsString;
+
+use super::flag::{Documented, Groups, Row, Value, bind, documented, merged};
+use super::parse::{Order, parse};
+use super::shared::{COMMON, MEASURE};
+use super::{Verb, help};
+use crate::commands::common::Common;
+use crate::commands::measuring::MeasureOptions;
+use crate::commands::parameter;
+use crate::commands::sweep::{self, Export, Options};
+use crate::error::{Exit, Result};
+use crate::output::Output;
+
+pub(super) const VERB: Verb = Verb {
+    name: "sweep",
+    usage: &[
+        "premain sweep -P VAR=min..max[:step] [FLAGS] -- CMD [ARG {VAR}...]",
+        "premain sweep -L VAR=a,b,c [FLAGS] 'CMD ARG {VAR}...'",
+    ],
+    summary: "the cost of a start as a function of a parameter: slope, interval, is it a line",
+    flags,
+    notes: "{VAR} is filled in in the command, in --env, --cwd, --stdin and in the commands around the starts. Values with\n\
+            units (200ms, 4KiB) are times and sizes; against a time the slope is a plain number, such as of round trips.",
+    run,
+};
+
+fn set(o: &mut Options, p: crate::record::sweep::Parameter) -> Result<(), String> {
+    if o.parameter.is_some() {
+        return Err("one parameter at a time".to_string());
+    }
+    o.parameter = Some(p);
+    Ok(())
+}
+
+macro_rules! hook {
+    ($name:literal, $help:literal) => {
+        Row::value($name, None, "CMD", $help, |o: &mut Options, v| {
+            o.hooks.push(($name, v.owned()?));
+            Ok(())
+        })
+    };
+}
+
+static COMMANDS: &[Row<Options>] = &[
+    Row::value("list", Some('L'), "VAR=a,b,c", "values of the parameter", |o: &mut Options, v| {
+        set(o, parameter::list(v.text()?)?)
+    }),
+    Row::value("range", Some('P'), "VAR=a..b:s", "from a to b in steps of s (default 1)", |o: &mut Options, v| {
+        set(o, parameter::range(v.text()?)?)
+    }),
+    hook!("setup", "run once before each value's first start"),
+    hook!("setup-round", "run before each round, once for each value"),
+    hook!("prepare", "run before each start, outside the timed window"),
+    hook!("conclude", "run after each start"),
+    hook!("cleanup", "run once after each value's last start"),
+];
+
+static OUTPUT: &[Row<Options>] = &[
+    Row::value("metric", None, "NAME", "exit (default), byte, cpu, minflt or rss", |o: &mut Options, v| {
+        let field = metric(v)?;
+        o.metric = (v.text()?.to_string(), field);
+        Ok(())
+    }),
+    Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
+        o.samples = true;
+        Ok(())
+    }),
+    Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
+        o.exports.push((Export::Json, v.owned()?.into()));
+        Ok(())
+    }),
+    Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
+        o.exports.push((Export::Csv, v.owned()?.into()));
+        Ok(())
+    }),
+    Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
+        o.exports.push((Export::Markdown, v.owned()?.into()));
+        Ok(())
+    }),
+];
+
+fn metric(v: Value<'_>) -> Result<&'static str, String> {
+    v.one_of(&[
+        ("exit", "spawn_to_exit_ns"),
+        ("byte", "spawn_to_byte_ns"),
+        ("cpu", "cpu_ns"),
+        ("minflt", "minflt"),
+        ("rss", "max_rss_bytes"),
+    ])
+}
+
+static OWN: Groups<Options> = &[("commands", COMMANDS), ("output", OUTPUT)];
+
+fn flags() -> Documented {
+    merged([documented(OWN), documented(MEASURE), documented(COMMON)].concat())
+}
+
+fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
+    let (mut common, mut options, mut measure) = (Common::default(), Options::default(), MeasureOptions::default());
+    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(MEASURE, &mut measure));
+    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
+    common.apply(output);
+    if rest.help {
+        return help::of_verb(&VERB, output);
+    }
+    options.measure = measure;
+    options.lines = rest.words;
+    options.argv = rest.after_dashes;
+    sweep::run(&options, &common, output)
+}
