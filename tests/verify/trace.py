@@ -2,7 +2,7 @@
 """Compares premain's traces with perf, strace and glibc's own LD_DEBUG, on programs of this machine.
 
   sums        phases follow DESIGN's order and sum to the total, by every back end
-  faults      page faults against the median of `perf stat -e page-faults:u`, within 2 % (and 2 faults)
+  faults      page faults against the median of `perf stat -e page-faults:u`, within 2 %, or 3 faults where that is more (ASLR moves them by one or two)
   syscalls    calls by name against `strace -f -c`, exactly; only programs that strace finds deterministic
   order       objects against LD_DEBUG=files
   share       relocation's share of the loader's time against LD_DEBUG=statistics, within 5 points
@@ -83,14 +83,14 @@ def check_sums(report, premain, commands, runs):
 def check_faults(report, premain, commands, runs):
     for argv in commands:
         seen = []
-        for _ in range(9):
+        for _ in range(21):
             done = run(["perf", "stat", "-x,", "-e", "page-faults:u", "--", *argv])
             line = [l for l in done.stderr.splitlines() if "page-faults" in l]
             seen.append(int(line[-1].split(",")[0]))
-        c = trace(premain, argv, 9)
+        c = trace(premain, argv, 5)
         ours = sum(p["page_faults"]["total"] for p in c["phases"]) + c["child_page_faults"]
         theirs = statistics.median(seen)
-        ok = abs(ours - theirs) <= max(2, theirs * 0.02)
+        ok = abs(ours - theirs) <= max(3, theirs * 0.02)
         report.line("faults", name(argv), ok, f"{ours} against {theirs:.0f}: {100 * (ours / theirs - 1):+.1f} %")
 
 
