@@ -2,11 +2,14 @@
 # make demo     builds it and runs the main job on a real program of this machine
 # make test     all tests
 # make bench    timing, as ratios within one interleaved run: our overhead, our own start
-# make verify   closures, look-ups and link facts against the loaders and readelf of this machine, on all its programs
+# make verify   closures, look-ups, link facts and traces against the loaders, readelf, perf and strace of this machine
 # make verify-bench  A/A runs, a known effect, our own memory
 # make lint     rustfmt and clippy
 # make check-mac, check-arm  type-check the halves for macOS and aarch64 Linux, which are not run here
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
+# make experiments-quick  link settings: facts checked, large effects measured (gcc, lld, mold, musl-tools, python3)
+# make experiments  all of linker-experiments/, into $(RESULTS); one: linker-experiments/run NAME
+# make verify-trace  what observing costs, and relocation's share against LD_DEBUG; want a quiet machine, 2 minutes
 # make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
@@ -19,7 +22,7 @@ STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwi
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: verify-bench verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify
+.PHONY: verify-trace verify-bench verify-model all build demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -51,6 +54,13 @@ fixtures:
 bench: build
 	PREMAIN=$(abspath $(OUT))/premain cargo bench --locked --bench overhead
 
+experiments-quick: build
+	linker-experiments/run --quick --premain $(OUT)/premain
+
+RESULTS ?= linker-experiments/results
+experiments: build
+	linker-experiments/run --premain $(OUT)/premain --out $(RESULTS)
+
 verify-model: build
 	tests/verify/model.py $(abspath $(OUT))/premain --model $(abspath $(OUT))/model-verify.json --out tests/verify/model-results.json
 
@@ -58,6 +68,7 @@ verify-model: build
 verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
 	python3 tests/verify/elf.py --premain $(OUT)/premain
+	python3 tests/verify/trace.py --premain $(OUT)/premain --only sums,faults,syscalls,order
 
 # A/A runs, a known effect, our own memory: wants a quiet machine.
 verify-bench: build
@@ -68,3 +79,6 @@ install: build
 
 clean:
 	cargo clean
+
+verify-trace: build
+	python3 tests/verify/trace.py --premain $(OUT)/premain --only share,distortion

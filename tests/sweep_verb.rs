@@ -38,7 +38,7 @@ fn a_cost_that_jumps_is_called_no_line_and_the_place_is_named() {
     let Some(pages) = program(&dir, "pages") else { return };
     let script = format!("test $N -eq 2 && exec {} 900; exec {} 0", pages.display(), pages.display());
     let args =
-        ["sweep", "-L", "N=1,2,3,4", "-r", "12", "--metric", "minflt", "--env", "N={N}", "--", "sh", "-c", &script];
+        ["sweep", "-L", "N=1,2,3,4", "-r", "40", "--metric", "minflt", "--env", "N={N}", "--", "sh", "-c", &script];
     let (code, out, err) = run(args);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("not a straight line: at N=2 it lies +") && out.contains('●'), "{out}");

@@ -8,6 +8,7 @@ pub mod shared;
 mod bench;
 mod calibrate;
 mod check;
+mod correlate;
 mod doctor;
 mod explain;
 mod inspect;
@@ -52,6 +53,7 @@ pub static VERBS: &[Verb] = &[
     storm::VERB,
     trace::VERB,
     calibrate::VERB,
+    correlate::VERB,
     doctor::VERB,
     inspect::VERB,
     survey::VERB,

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod check;
 pub mod common;
+pub mod correlate;
 pub mod counting;
 pub mod doctor;
 pub mod explain;

@@ -3,10 +3,12 @@
 pub mod baseline;
 pub mod bench;
 pub mod check;
+pub mod correlation;
 pub mod counts;
 pub mod disturbances;
 pub mod host;
 pub mod numbers;
+pub mod observations;
 pub mod probes;
 pub mod results;
 pub mod stored;

@@ -22,6 +22,8 @@ pub struct Event {
 /// A named place in a program's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mark {
+    /// The loader's entry point: the first instruction of a dynamic program.
+    LoaderEntry,
     /// The loader's rendezvous function was called: once before it searches and once when all is relocated
     /// (glibc), or only then (musl). Later calls belong to dlopen.
     Rendezvous,
@@ -34,7 +36,8 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [(Mark, &'static str); 4] = [
+    const ALL: [(Mark, &'static str); 5] = [
+        (Mark::LoaderEntry, "loader-entry"),
         (Mark::Rendezvous, "rendezvous"),
         (Mark::Entry, "entry"),
         (Mark::Main, "main"),

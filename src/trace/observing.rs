@@ -68,7 +68,7 @@ fn of_calls(traced: &Tried) -> Feature {
 
 fn watched(control: &Control, marked: &[Marked]) -> Tried {
     why(Watcher::new().map_err(NotTraced::from).and_then(|mut watcher| {
-        watcher.record(&control.command.program, marked, &mut Locator::default(), Some(LIMIT_NS), &mut || {})
+        watcher.record(&control.command.program, marked, true, &mut Locator::default(), Some(LIMIT_NS), &mut || {})
     }))
 }
 

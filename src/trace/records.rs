@@ -45,7 +45,8 @@ impl Watcher {
         Ok(Watcher { null: above_standard(null.into())?, unsettled: false })
     }
 
-    /// One start of `program`, with a uprobe at each marked place; `before` runs while the child waits to be released.
+    /// One start of `program`, with a uprobe at each marked place and, with `faults`, a record of each page fault.
+    /// `before` runs while the child waits to be released.
     ///
     /// # Errors
     /// [`NotTraced::Denied`] where perf events, or uprobes when `marked` is not empty, are not permitted.
@@ -53,6 +54,7 @@ impl Watcher {
         &mut self,
         program: &Program,
         marked: &[Marked],
+        faults: bool,
         locator: &mut Locator,
         timeout_ns: Option<u64>,
         before: &mut dyn FnMut(),
@@ -64,7 +66,7 @@ impl Watcher {
             self.settle(program, streams)?;
         }
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
-        let mut watch = open(probed.pid(), marked)?;
+        let mut watch = open(probed.pid(), marked, faults)?;
         before();
         probed.release().context(|| "cannot start a watched command")?;
         keeper.watch(probed.pid());
@@ -120,9 +122,9 @@ impl Watcher {
 ///
 /// # Errors
 /// [`NotTraced::Denied`], saying whether it is perf events as a whole or uprobes.
-pub fn open(pid: i32, marked: &[Marked]) -> Result<Watch, NotTraced> {
+pub fn open(pid: i32, marked: &[Marked], faults: bool) -> Result<Watch, NotTraced> {
     let places = marked.iter().filter_map(place).collect::<Vec<_>>();
-    Watch::open(pid, &places, RING_BYTES).map_err(denied)
+    Watch::open(pid, &places, RING_BYTES, faults).map_err(denied)
 }
 
 fn reap(pid: i32) -> Result<(WaitStatus, Usage)> {
@@ -310,6 +312,7 @@ pub fn places(events: &[Event], learned: &[Marked], locator: &mut Locator) -> Ve
             What::Exec => fresh = true,
             What::Interp(path) => {
                 if let Some(f) = locator.file(path) {
+                    add(Mark::LoaderEntry, path, f.offset_of(f.entry));
                     add(Mark::Rendezvous, path, f.rendezvous.and_then(|at| f.offset_of(at)));
                 }
             }

@@ -11,7 +11,7 @@ use crate::sys::linux::cpuid;
 use crate::sys::process::Program;
 use crate::sys::start::{StartOptions, Starter};
 use crate::sys::wait::WaitStatus;
-use crate::trace::analysis::{analyse, syscalls};
+use crate::trace::analysis::{Start, analyse, syscalls};
 use crate::trace::locate::Locator;
 use crate::trace::recording::{Marked, NotTraced, Recording};
 use crate::trace::records::{self, Watcher};
@@ -47,6 +47,7 @@ impl<'a> Observer<'a> {
             reasons: Vec::new(),
             hops,
             starts: Vec::new(),
+            detailed: Vec::new(),
             untraced_ns: Vec::new(),
             typical: None,
             traced: None,
@@ -116,7 +117,7 @@ impl<'a> Observer<'a> {
         learned: &[Marked],
         may_trace: bool,
     ) -> Result<Option<Result<Means, String>>> {
-        let first = match self.watched(&[], &mut |_| ()) {
+        let first = match self.watched(&[], true, &mut |_| ()) {
             Ok(recording) => recording,
             Err(NotTraced::Denied(why)) => return Ok(Some(Err(why))),
             Err(NotTraced::Failed(e)) => return Err(e),
@@ -128,7 +129,7 @@ impl<'a> Observer<'a> {
         }
         self.marked = records::places(&first.events, learned, &mut self.locator);
         let marked = self.marked.clone();
-        match self.watched(&marked, &mut |_| ()) {
+        match self.watched(&marked, false, &mut |_| ()) {
             Ok(_) => Ok(Some(Ok(Means::PerfUprobes))),
             Err(NotTraced::Denied(why)) if may_trace => {
                 self.study.reasons.push(format!("uprobes are not used: {why}"));
@@ -142,10 +143,15 @@ impl<'a> Observer<'a> {
         }
     }
 
-    fn watched(&mut self, marked: &[Marked], before: &mut dyn FnMut(&mut Starter)) -> Result<Recording, NotTraced> {
+    fn watched(
+        &mut self,
+        marked: &[Marked],
+        faults: bool,
+        before: &mut dyn FnMut(&mut Starter),
+    ) -> Result<Recording, NotTraced> {
         let starter = &mut self.starter;
         let mut before = || before(starter);
-        self.watcher.record(self.program, marked, &mut self.locator, self.timeout_ns, &mut before)
+        self.watcher.record(self.program, marked, faults, &mut self.locator, self.timeout_ns, &mut before)
     }
 
     fn count_cpuid(&mut self) {
@@ -156,7 +162,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// One observed start with an untraced one beside it.
+    /// One observed start with an untraced one beside it; in the first rounds a detailed one after them.
     ///
     /// # Errors
     /// Where it cannot be started, runs too long, or was interrupted.
@@ -164,20 +170,42 @@ impl<'a> Observer<'a> {
         let options = StartOptions { timeout_ns: self.timeout_ns, ..StartOptions::default() };
         let mut untraced = None;
         let program = self.program;
-        let mut before = |starter: &mut Starter| {
+        let recording = self.record(false, &mut |starter: &mut Starter| {
             // The first one after other work is slower, and thrown away.
             let _ = starter.start(program, &options);
             untraced = starter.start(program, &options).ok();
-        };
+        })?;
+        if let Some(raw) = untraced {
+            self.study.untraced_ns.push(raw.t_exit.saturating_sub(raw.t0));
+        }
+        let with_detail = matches!(self.study.means, Means::PerfUprobes | Means::PerfBreakpoints);
+        if with_detail && self.study.detailed.len() < DETAILED {
+            let detailed = self.record(true, &mut |starter: &mut Starter| {
+                let _ = starter.start(program, &options);
+            })?;
+            keep(&detailed, &mut self.study.detailed, Some(&mut self.study.typical));
+            self.study.lost = self.study.lost.saturating_add(detailed.lost);
+        }
+        let typical = if with_detail { None } else { Some(&mut self.study.typical) };
+        keep(&recording, &mut self.study.starts, typical);
+        self.study.status = recording.status;
+        self.study.lost = self.study.lost.saturating_add(recording.lost);
+        Ok(())
+    }
+
+    fn record(&mut self, detailed: bool, before: &mut dyn FnMut(&mut Starter)) -> Result<Recording> {
         let recorded = match self.study.means {
             Means::PerfUprobes => {
                 let marked = self.marked.clone();
-                self.watched(&marked, &mut before)
+                self.watched(&marked, detailed, before)
             }
-            Means::Perf => self.watched(&[], &mut before),
+            Means::Perf => self.watched(&[], true, before),
             Means::PerfBreakpoints | Means::Ptrace => {
-                let marks_only = self.study.means == Means::PerfBreakpoints;
-                let watch = if marks_only { Watch::Marks } else { Watch::Loader };
+                let watch = match (self.study.means, detailed) {
+                    (Means::Ptrace, _) => Watch::Loader,
+                    (_, false) => Watch::Marks,
+                    (_, true) => Watch::Faults,
+                };
                 let starter = &mut self.starter;
                 let mut before = || before(starter);
                 self.tracer.record(self.program, watch, &mut self.locator, self.timeout_ns, &mut before)
@@ -188,35 +216,33 @@ impl<'a> Observer<'a> {
             NotTraced::Failed(e) => e,
         })?;
         in_time(&recording)?;
-        if let Some(raw) = untraced {
-            self.study.untraced_ns.push(raw.t_exit.saturating_sub(raw.t0));
-        }
-        self.keep(recording);
-        Ok(())
-    }
-
-    /// Keeps the analysis, and the events of the start that is nearest to the median so far: all events of all starts
-    /// would make us large, and forking slow.
-    fn keep(&mut self, recording: Recording) {
-        let study = &mut self.study;
-        let start = analyse(&recording.events, recording.total_ns);
-        study.status = recording.status;
-        study.lost = study.lost.saturating_add(recording.lost);
-        let mut totals: Vec<u64> = study.starts.iter().map(|s| s.timeline.total_ns).collect();
-        totals.push(recording.total_ns);
-        totals.sort_unstable();
-        let median = totals.get(totals.len() / 2).copied().unwrap_or(0);
-        let nearer = |t: &Typical| recording.total_ns.abs_diff(median) < t.start.timeline.total_ns.abs_diff(median);
-        if study.typical.as_ref().is_none_or(nearer) {
-            study.typical = Some(Typical { start: start.clone(), events: recording.events });
-        }
-        study.starts.push(start);
+        Ok(recording)
     }
 
     /// What was observed.
     pub fn finish(self) -> Study {
         self.study
     }
+}
+
+/// Detailed starts at most.
+const DETAILED: usize = 5;
+
+/// Keeps the analysis, and the events of the start that is nearest to the median so far: all events of all starts
+/// would make us large, and forking slow.
+fn keep(recording: &Recording, starts: &mut Vec<Start>, typical: Option<&mut Option<Typical>>) {
+    let start = analyse(&recording.events, recording.total_ns);
+    let mut totals: Vec<u64> = starts.iter().map(|s| s.timeline.total_ns).collect();
+    totals.push(recording.total_ns);
+    totals.sort_unstable();
+    let median = totals.get(totals.len() / 2).copied().unwrap_or(0);
+    if let Some(typical) = typical {
+        let nearer = |t: &Typical| recording.total_ns.abs_diff(median) < t.start.timeline.total_ns.abs_diff(median);
+        if typical.as_ref().is_none_or(nearer) {
+            *typical = Some(Typical { start: start.clone(), events: recording.events.clone() });
+        }
+    }
+    starts.push(start);
 }
 
 /// A start that was killed for running too long shows nothing.

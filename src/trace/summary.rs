@@ -104,11 +104,14 @@ pub struct Study {
     pub reasons: Vec<String>,
     /// Scripts on the way to the program, the program last.
     pub hops: Vec<PathBuf>,
-    /// Every observed start, without its events.
+    /// Every observed start, without its events: these give the times.
     pub starts: Vec<Start>,
+    /// Some starts more, with a record of each page fault: these give page faults, objects and stretches. Empty where
+    /// [`Study::starts`] tell all that the back end can.
+    pub detailed: Vec<Start>,
     /// Untraced starts, one beside each traced one: total time.
     pub untraced_ns: Vec<u64>,
-    /// The start nearest to the median.
+    /// The start nearest to the median, of the detailed ones where there are any.
     pub typical: Option<Typical>,
     /// One fully traced start.
     pub traced: Option<Traced>,
@@ -131,6 +134,18 @@ pub struct CpuidCount {
     pub steps: u64,
 }
 
+impl Study {
+    /// The starts that tell of page faults and objects.
+    pub fn telling(&self) -> &[Start] {
+        if self.detailed.is_empty() { &self.starts } else { &self.detailed }
+    }
+
+    /// Median total of the detailed starts.
+    pub fn detailed_median_ns(&self) -> Option<u64> {
+        middle(self.detailed.iter().map(|s| s.timeline.total_ns))
+    }
+}
+
 /// One phase over all starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseRow {
@@ -142,7 +157,7 @@ pub struct PhaseRow {
     pub median_ns: u64,
     /// That interval.
     pub median_ci95: Option<[u64; 2]>,
-    /// Page faults of the process in it, medians by kind.
+    /// Page faults of the process in it, in the start with the median number of them.
     pub faults: Faults,
     /// System calls of the process in it, from the fully traced start.
     pub syscalls: Option<u64>,
@@ -184,12 +199,13 @@ pub fn summary(study: &Study) -> Summary {
     let timelines: Vec<Timeline> = study.starts.iter().map(|s| s.timeline.clone()).collect();
     let phases = summarise(&timelines);
     let calls = study.traced.as_ref().and_then(|t| t.syscalls.as_ref()).map(|s| &s.by_phase);
+    let by_faults = median_by_faults(study.telling());
     let rows = phases.phases.iter().map(|p| PhaseRow {
         name: p.name,
         ns: p.ns,
         median_ns: p.median_ns,
         median_ci95: interval(timelines.iter().map(|t| t.ns(p.name).unwrap_or(0))),
-        faults: median_faults(&study.starts, p.name),
+        faults: by_faults.and_then(|s| s.faults.get(&p.name)).copied().unwrap_or_default(),
         syscalls: calls.map(|c| c.get(&p.name).copied().unwrap_or(0)),
     });
     Summary {
@@ -200,7 +216,7 @@ pub fn summary(study: &Study) -> Summary {
         objects: objects(study),
         gaps: gaps(study),
         first_byte_ns: middle(timelines.iter().filter_map(|t| t.first_byte)),
-        child_faults: middle(study.starts.iter().map(|s| s.child_faults)).unwrap_or(0),
+        child_faults: middle(study.telling().iter().map(|s| s.child_faults)).unwrap_or(0),
     }
 }
 
@@ -215,23 +231,18 @@ fn interval(values: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     median_interval(&values, 0.95).map(|ends| ends.map(|e| e.round() as u64))
 }
 
-fn median_faults(starts: &[Start], phase: PhaseName) -> Faults {
-    let of =
-        |pick: fn(&Faults) -> u64| middle(starts.iter().map(|s| s.faults.get(&phase).map_or(0, pick))).unwrap_or(0);
-    Faults {
-        read: of(|f| f.read),
-        cow: of(|f| f.cow),
-        zero: of(|f| f.zero),
-        unsorted: of(|f| f.unsorted),
-        major: of(|f| f.major),
-    }
+/// The start with the median number of page faults: its counts by phase and kind are those of a real start, and sum.
+fn median_by_faults(starts: &[Start]) -> Option<&Start> {
+    let mut order: Vec<&Start> = starts.iter().collect();
+    order.sort_by_key(|s| s.all_faults().total());
+    order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
 /// Objects of the typical start, with medians over all starts; what only stops can tell from the fully traced one.
 fn objects(study: &Study) -> Vec<ObjectRow> {
     let Some(typical) = &study.typical else { return Vec::new() };
     let mut by_path: HashMap<&Path, Vec<&Object>> = HashMap::new();
-    for object in study.starts.iter().flat_map(|s| &s.objects) {
+    for object in study.telling().iter().flat_map(|s| &s.objects) {
         by_path.entry(&object.path).or_default().push(object);
     }
     let share = constructor_scale(study, &typical.start);

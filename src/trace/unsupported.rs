@@ -13,6 +13,8 @@ pub const REASON: &str = "starts are observed on Linux (x86-64 and aarch64) only
 pub enum Watch {
     /// None.
     Marks,
+    /// None.
+    Faults,
     /// Those of the loader.
     Loader,
     /// All.

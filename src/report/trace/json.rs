@@ -41,6 +41,8 @@ fn command(c: &TracedCommand, with_list: bool) -> Json {
         ("total_ns", s.total_ns.into()),
         ("total_median_ns", s.total_median_ns.into()),
         ("untraced_total_ns", s.untraced_median_ns.into()),
+        ("detailed_starts", study.detailed.len().into()),
+        ("detailed_total_median_ns", study.detailed_median_ns().into()),
         ("distortion", c.distortion().map(Json::Float).into()),
         ("lost_records", study.lost.into()),
         ("phases", phases(s)),

@@ -300,6 +300,13 @@ fn notes(c: &TracedCommand) -> Vec<String> {
         Means::Ptrace => "ptrace: breakpoints and the loader's system calls, with the time of each stop cut out",
     };
     let mut notes = vec![format!("observed by {how}")];
+    if let Some(ns) = study.detailed_median_ns() {
+        notes.push(format!(
+            "page faults, stretches and objects are those of {} more, with a record of each page fault: {} each",
+            counted(study.detailed.len() as u64, "start"),
+            time(ns as f64)
+        ));
+    }
     notes.extend(study.reasons.iter().cloned());
     if let Some(t) = &study.traced {
         let mut line = format!(

@@ -18,6 +18,8 @@ use crate::sys::ret::errno;
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
 const PERF_COUNT_SW_PAGE_FAULTS_MAJ: u64 = 6;
+/// Counts nothing; carries the records of mappings, execs and tasks.
+const PERF_COUNT_SW_DUMMY: u64 = 9;
 
 const PERF_SAMPLE_IP: u64 = 1;
 const PERF_SAMPLE_TID: u64 = 1 << 1;
@@ -176,16 +178,17 @@ pub fn uprobe_type() -> Option<u32> {
 
 impl Watch {
     /// Opens all events on the task `pid`, which has not executed yet. `ring_bytes` is wanted in total, less is taken
-    /// where the system allows no more.
+    /// where the system allows no more. Without `faults` there are no records of page faults: each costs more than
+    /// half a microsecond, most of what observing costs.
     ///
     /// # Errors
     /// [`Denied`]: perf as a whole, or uprobes (`places` not empty), are not permitted.
-    pub fn open(pid: i32, places: &[Place], ring_bytes: usize) -> Result<Watch, Denied> {
+    pub fn open(pid: i32, places: &[Place], ring_bytes: usize, faults: bool) -> Result<Watch, Denied> {
         let processors = allowed_processors();
         let each = (ring_bytes / processors.len().max(1)).max(MIN_RING_BYTES);
         let mut watch = Watch { rings: Vec::new(), _events: Vec::new(), majors: Vec::new(), probes: Vec::new() };
         for cpu in processors {
-            watch.open_faults(pid, cpu, each).map_err(|error| Denied { what: "perf events", error })?;
+            watch.open_records(pid, cpu, each, faults).map_err(|error| Denied { what: "perf events", error })?;
         }
         if !places.is_empty() {
             watch.open_probes(pid, places).map_err(|error| Denied { what: "uprobes", error })?;
@@ -193,20 +196,28 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Page faults with mappings, execs, tasks and exits beside them; one event a processor, since the kernel lets
+    /// Mappings, execs, tasks and exits, and page faults with them; one event a processor, since the kernel lets
     /// only such be inherited by threads and children and written to memory.
-    fn open_faults(&mut self, pid: i32, cpu: i32, ring_bytes: usize) -> io::Result<()> {
+    fn open_records(&mut self, pid: i32, cpu: i32, ring_bytes: usize, faults: bool) -> io::Result<()> {
         let flags = INHERIT | MMAP | MMAP_DATA | MMAP2 | COMM | COMM_EXEC | TASK;
-        let faults = Attr { kind: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_PAGE_FAULTS, flags, ..Attr::default() };
-        let event = open(faults, pid, cpu)?;
-        let ring = Ring::new(&event, ring_bytes)?;
+        let config = if faults { PERF_COUNT_SW_PAGE_FAULTS } else { PERF_COUNT_SW_DUMMY };
+        let event = open(Attr { kind: PERF_TYPE_SOFTWARE, config, flags, ..Attr::default() }, pid, cpu)?;
+        self.rings.push(Ring::new(&event, ring_bytes)?);
+        if faults {
+            self.open_majors(pid, cpu, &event)?;
+        }
+        self._events.push(event);
+        Ok(())
+    }
+
+    /// The page faults that read a disk, recorded once more.
+    fn open_majors(&mut self, pid: i32, cpu: i32, beside: &OwnedFd) -> io::Result<()> {
         let majors =
             Attr { kind: PERF_TYPE_SOFTWARE, config: PERF_COUNT_SW_PAGE_FAULTS_MAJ, flags: INHERIT, ..Attr::default() };
         let major = open(majors, pid, cpu)?;
-        join(&major, &event)?;
+        join(&major, beside)?;
         self.majors.push(id(&major)?);
-        self.rings.push(ring);
-        self._events.extend([event, major]);
+        self._events.push(major);
         Ok(())
     }
 

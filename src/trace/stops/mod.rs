@@ -36,8 +36,10 @@ use places::Place;
 /// What stops the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    /// Breakpoints at the marked places alone; perf's records tell the rest.
+    /// Breakpoints at the marked places alone; perf's records tell of mappings and tasks.
     Marks,
+    /// The same, and a record of each page fault.
+    Faults,
     /// Those, and the loader's system calls from exec until all objects are relocated: enough for phases.
     Loader,
     /// All system calls, in every thread and child.
@@ -86,7 +88,7 @@ impl Tracer {
         let mut traced = Probed::fork(program, streams).context(|| "cannot start a traced command")?;
         traced.seize().map_err(|e| NotTraced::Denied(format!("ptrace: {}", Error::from(e))))?;
         let perf = match watch {
-            Watch::Marks => Some(records::open(traced.pid(), &[])?),
+            Watch::Marks | Watch::Faults => Some(records::open(traced.pid(), &[], watch == Watch::Faults)?),
             Watch::Loader | Watch::Calls | Watch::All => None,
         };
         before();
@@ -317,9 +319,14 @@ impl<'a> Session<'a> {
         self.push(tid, What::ExitBegins);
     }
 
+    /// perf records what happens between stops.
+    fn with_perf(&self) -> bool {
+        matches!(self.watch, Watch::Marks | Watch::Faults)
+    }
+
     fn page_faults(&mut self, tid: i32) {
         // perf tells each one, with its address.
-        if self.watch != Watch::Marks
+        if !self.with_perf()
             && let Some((minor, major)) = proc::faults(self.traced.pid())
         {
             self.push(tid, What::Faults { minor, major });

@@ -104,7 +104,7 @@ impl Session<'_> {
 
     /// What the kernel mapped during exec, from the file's own segments.
     fn kernel_maps(&mut self, tid: i32, path: &Path, file: &Located, bias: u64) {
-        if self.watch == Watch::Marks {
+        if self.with_perf() {
             return; // perf records them
         }
         for s in &file.loads {
@@ -189,7 +189,7 @@ impl Session<'_> {
                 }
             }
             Mark::Main => self.learn_main(tid, regs.breakpoint()),
-            Mark::ExitFunction => {}
+            Mark::LoaderEntry | Mark::ExitFunction => {}
         }
     }
 
@@ -197,7 +197,7 @@ impl Session<'_> {
     fn objects(&mut self) -> Vec<(PathBuf, Rc<Located>, u64)> {
         let mut found: Vec<(PathBuf, Rc<Located>, u64)> = Vec::new();
         let exec = self.events.iter().rposition(|e| e.what == What::Exec && e.pid == self.traced.pid()).unwrap_or(0);
-        let seen: Vec<(PathBuf, u64)> = if self.watch == Watch::Marks {
+        let seen: Vec<(PathBuf, u64)> = if self.with_perf() {
             proc::mapped_files(self.traced.pid())
         } else {
             let first = |e: &Event| match &e.what {
