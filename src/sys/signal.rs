@@ -79,16 +79,14 @@ pub fn catch_closed_pipes() -> Result<()> {
 }
 
 /// After the first alarm they repeat this often, so that one that comes just before a wait is not the last.
-const REPEAT_US: libc::suseconds_t = 20_000;
+const REPEAT_US: u64 = 20_000;
 
 /// Sends SIGALRM after `ns` and then again and again; 0 ends that. A child does not inherit it.
 pub fn set_alarm(ns: u64) {
     let us = ns.div_ceil(1000);
-    let first = libc::timeval {
-        tv_sec: libc::time_t::try_from(us / 1_000_000).unwrap_or(libc::time_t::MAX),
-        tv_usec: (us % 1_000_000) as libc::suseconds_t,
-    };
-    let repeat = libc::timeval { tv_sec: 0, tv_usec: if ns == 0 { 0 } else { REPEAT_US } };
+    // The fields' types have no name that is right on every libc: musl's are to change.
+    let timeval = |us: u64| libc::timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ };
+    let (first, repeat) = (timeval(us), timeval(if ns == 0 { 0 } else { REPEAT_US }));
     let timer = libc::itimerval { it_interval: repeat, it_value: first };
     // SAFETY: the pointer is to a live local; a null `old` is allowed.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) };

@@ -17,7 +17,13 @@ use crate::sys::shared::SharedMemory;
 use crate::sys::wait::{Usage, WaitStatus};
 
 /// Not in every libc: asm-generic/ptrace-abi and linux/ptrace.h.
-const PTRACE_GET_SYSCALL_INFO: libc::c_uint = 0x420e;
+const PTRACE_GET_SYSCALL_INFO: Request = 0x420e;
+
+/// The type of ptrace's first argument, which each libc declares as it likes.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
 const PTRACE_EVENT_STOP: i32 = 128;
 const NT_PRSTATUS: usize = 1;
 /// audit's word for this processor's 64-bit calls (linux/audit.h).
@@ -264,7 +270,7 @@ fn seize_task(pid: i32) -> io::Result<()> {
 }
 
 /// A ptrace request whose answer is only success or errno.
-fn request(what: libc::c_uint, tid: i32, addr: usize, data: usize) -> io::Result<()> {
+fn request(what: Request, tid: i32, addr: usize, data: usize) -> io::Result<()> {
     // SAFETY: the requests made here take numbers, or (GETREGSET and its like) a pointer that their caller vouches for.
     match unsafe { libc::ptrace(what, tid, addr, data) } {
         -1 => Err(io::Error::last_os_error()),
