@@ -8,7 +8,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `error`, `units`, `json`, `digest`, `facts`, `output` | the base: one error chain with exit codes, text of times and sizes, JSON, SHA-256, link facts as plain data, where output goes |
+//! | `error`, `units`, `order`, `json`, `digest`, `facts`, `output` | the base: one error chain with exit codes, text of times and sizes, sorting, JSON, SHA-256, link facts as plain data, where output goes |
 //! | `sys` | everything that talks to the kernel: spawn, wait, clock, files, ptrace, perf events, host facts |
 //! | `stat` | quantiles, intervals, tests; pure, seeded |
 //! | `elf`, `macho` | bytes in, [`facts::LinkFacts`] out; pure. `elf::synth` writes small ELF files |
@@ -37,6 +37,7 @@ pub mod loader;
 pub mod macho;
 pub mod measure;
 pub mod model;
+pub mod order;
 pub mod output;
 pub mod record;
 pub mod report;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Layers from the bottom up. A module may use modules of lower layers, and those of its own listed as siblings.
 const LAYERS: &[&[&str]] = &[
-    &["error", "units", "json", "digest", "facts", "output"],
+    &["error", "units", "order", "json", "digest", "facts", "output"],
     &["sys"],
     &["stat"],
     &["elf", "macho", "script"],

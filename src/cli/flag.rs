@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::order;
 use crate::units;
 
 /// What help, man page and completions say of a flag.
@@ -225,7 +226,7 @@ pub fn merged(groups: Documented) -> Documented {
             None => out.push((heading, rows)),
         }
     }
-    out.sort_by_key(|(heading, _)| HEADINGS.iter().position(|h| h == heading).unwrap_or(HEADINGS.len()));
+    order::by_key(&mut out, |(heading, _)| HEADINGS.iter().position(|h| h == heading).unwrap_or(HEADINGS.len()));
     out
 }
 

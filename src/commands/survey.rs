@@ -15,6 +15,7 @@ use crate::loader::memo::Memo;
 use crate::loader::root::real_path;
 use crate::loader::{self, Closure};
 use crate::macho;
+use crate::order;
 use crate::output::Output;
 use crate::report::survey_json;
 use crate::report::survey_text::{self, Outcome};
@@ -222,7 +223,7 @@ impl<'o> Ranking<'o> {
 
     fn rank(&mut self) {
         let key = self.key;
-        self.kept.sort_by(|a, b| b.figure(key).cmp(&a.figure(key)).then_with(|| a.path.cmp(&b.path)));
+        order::by(&mut self.kept, |a, b| b.figure(key).cmp(&a.figure(key)).then_with(|| a.path.cmp(&b.path)));
         self.kept.truncate(self.top);
     }
 

@@ -3,6 +3,7 @@
 
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
 
+use crate::order;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::binary::Binary;
@@ -24,7 +25,7 @@ pub(super) fn read(search: &Search, identity: &Identity, options: &Options) {
         return;
     }
     // The largest first, or a thread that ends with it works alone.
-    files.sort_by_key(|(f, _)| std::cmp::Reverse(f.data().len()));
+    order::by_key(&mut files, |(f, _)| std::cmp::Reverse(f.data().len()));
     let jobs: Vec<(&Binary, bool)> = files
         .iter()
         .filter_map(|(file, path)| file.binary(path).ok())

@@ -1,5 +1,6 @@
 //! Where fixups lie: how many each segment holds, and how many distinct pages they touch.
 
+use crate::order;
 use std::ops::Range;
 
 use object::macho;
@@ -163,7 +164,7 @@ impl Places {
 
 /// Sorts ranges and joins those that touch.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_unstable_by_key(|r| (r.start, r.end));
+    order::by_key(&mut ranges, |r| (r.start, r.end));
     let mut out: Vec<Range<u64>> = Vec::new();
     for range in ranges {
         match out.last_mut() {

@@ -9,6 +9,7 @@ use super::work::{T, TERMS, Work};
 use crate::error::{Context, Result};
 use crate::loader::Closure;
 use crate::loader::host::Host;
+use crate::order;
 
 /// One term of a prediction.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,7 +134,7 @@ impl Prediction {
         let half = 1.96 * (noise * noise + deviation * deviation + init * init).sqrt();
         // Code that nobody measured only adds.
         self.ci95 = [(self.value_ns - half).max(0.0), self.value_ns + half + self.unknown_init * UNKNOWN_INIT_NS];
-        self.terms.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        order::by(&mut self.terms, |a, b| b.ns.total_cmp(&a.ns));
     }
 
     /// Time of one term.

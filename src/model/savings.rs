@@ -7,6 +7,7 @@ use super::work::{T, Work};
 use crate::facts::LinkFacts;
 use crate::loader::Closure;
 use crate::loader::host::Host;
+use crate::order;
 use crate::units::{count, counted, time};
 
 /// One setting and what it would change.
@@ -44,7 +45,7 @@ pub fn savings(model: &Model, closure: &Closure, program: &LinkFacts, prediction
     maker.packing(program);
     maker.binding(program);
     maker.searching();
-    maker.out.sort_by(|a, b| b.saving_ns.unwrap_or(0.0).total_cmp(&a.saving_ns.unwrap_or(0.0)));
+    order::by(&mut maker.out, |a, b| b.saving_ns.unwrap_or(0.0).total_cmp(&a.saving_ns.unwrap_or(0.0)));
     maker.out
 }
 
@@ -104,7 +105,7 @@ impl Maker<'_> {
             });
             dear.push((saving + init, half, index));
         }
-        dear.sort_by(|a, b| b.0.total_cmp(&a.0));
+        order::by(&mut dear, |a, b| b.0.total_cmp(&a.0));
         for (saving, half, index) in dear.into_iter().take(3) {
             let Some(object) = self.closure.objects.get(index).filter(|_| self.is_worth(saving, half)) else {
                 continue;

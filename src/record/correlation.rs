@@ -7,6 +7,7 @@
 
 use super::observations::{COUNTS, Observation};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::stat::dist::student_two_sided_quantile;
 use crate::stat::fit::{Fit, non_negative};
 use crate::stat::linear::Matrix;
@@ -84,7 +85,7 @@ impl Correlation {
     pub fn worst_first(&self) -> Vec<&Fitted> {
         let size = |f: &Fitted| f.left_out_deviation().abs();
         let mut all: Vec<&Fitted> = self.programs.iter().collect();
-        all.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        order::by(&mut all, |a, b| size(b).total_cmp(&size(a)));
         all
     }
 }
@@ -129,7 +130,7 @@ pub fn correlate(observations: &[Observation], metric: &str) -> Result<Correlati
         })
         .collect();
     let mut errors: Vec<f64> = programs.iter().map(|f| f.left_out_deviation().abs()).collect();
-    errors.sort_by(f64::total_cmp);
+    errors.sort_unstable_by(f64::total_cmp);
     let error_at = |p: f64| quantile(&errors, p).unwrap_or(f64::NAN);
     Ok(Correlation {
         metric: metric.to_string(),
@@ -228,7 +229,7 @@ fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
 
 fn mid_ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
+    order::by(&mut order, |&i, &j| values[i].total_cmp(&values[j]));
     let mut ranks = vec![0.0; values.len()];
     let mut start = 0;
     for group in order.chunk_by(|&i, &j| values[i] == values[j]) {

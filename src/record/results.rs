@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::json::Json;
+use crate::order;
 
 /// Samples of one command.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,7 +168,7 @@ pub fn paired_values(a: &StoredRun, b: &StoredRun) -> Option<(Vec<u64>, Vec<u64>
     let by_round: std::collections::BTreeMap<u64, f64> =
         b.rounds.as_ref()?.iter().copied().zip(b.values.iter().copied()).collect();
     let mut first: Vec<(u64, f64)> = a.rounds.as_ref()?.iter().copied().zip(a.values.iter().copied()).collect();
-    first.sort_unstable_by_key(|(round, _)| *round);
+    order::by_key(&mut first, |(round, _)| *round);
     for (round, x) in first {
         if let Some(y) = by_round.get(&round) {
             left.push(whole(x)?);

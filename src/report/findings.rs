@@ -5,6 +5,7 @@
 
 use crate::facts::{Kind, LinkFacts};
 use crate::loader::Closure;
+use crate::order;
 use crate::record::bench::{BenchRecord, MAIN_METRIC};
 use crate::report::accounting;
 use crate::report::explain::Explained;
@@ -78,7 +79,7 @@ pub fn findings(e: &Explained) -> Vec<Finding> {
     }
     found.extend(scripts(e));
     found.extend(threads(&e.bench));
-    found.sort_by_key(|f| std::cmp::Reverse(f.weight_ns));
+    order::by_key(&mut found, |f| std::cmp::Reverse(f.weight_ns));
     found
 }
 

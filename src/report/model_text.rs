@@ -6,6 +6,7 @@ use crate::model::fit::{COUNT, FamilyModel};
 use crate::model::predict::Prediction;
 use crate::model::store::Model;
 use crate::model::work::TERMS;
+use crate::order;
 use crate::output::Style;
 use crate::units::{self, count, three_digits, time};
 
@@ -57,7 +58,7 @@ const WORTH_A_LINE_NS: f64 = 20_000.0;
 
 fn libraries_text(model: &Model, style: Style) -> String {
     let mut dear: Vec<_> = model.libraries.iter().filter(|l| l.init_ns >= WORTH_A_LINE_NS).collect();
-    dear.sort_by(|a, b| b.init_ns.total_cmp(&a.init_ns));
+    order::by(&mut dear, |a, b| b.init_ns.total_cmp(&a.init_ns));
     let known = units::counted(model.libraries.len() as u64, "library");
     let mut out = format!("\n{} {known} measured; those above 20 µs:\n", style.bold("init code:"));
     let mut table = Table::new(["<", ">init"]);

@@ -2,6 +2,7 @@
 
 use super::dist::{f_upper, student_two_sided_quantile};
 use super::linear::{Matrix, condition, dot, least_squares};
+use crate::order;
 
 /// A least-squares fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,7 +187,7 @@ pub fn line(x: &[f64], y: &[f64]) -> Option<Line> {
 
 fn lack_of_fit(x: &[f64], y: &[f64], left: f64) -> Option<LackOfFit> {
     let mut points: Vec<(f64, f64)> = x.iter().copied().zip(y.iter().copied()).collect();
-    points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    order::by(&mut points, |a, b| a.0.total_cmp(&b.0));
     let (mut groups, mut pure) = (0, 0.0);
     for group in points.chunk_by(|a, b| a.0 == b.0) {
         groups += 1;

@@ -1,6 +1,8 @@
 //! Small dense linear algebra for the fits: least squares by Householder's QR, singular values by Jacobi's
 //! one-sided rotations. For tens of columns and thousands of rows.
 
+use crate::order;
+
 /// A matrix kept by columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
@@ -132,7 +134,7 @@ pub fn singular_values(a: &Matrix) -> Vec<f64> {
         }
     }
     let mut values: Vec<f64> = u.iter().map(|c| norm(c)).collect();
-    values.sort_unstable_by(|a, b| b.total_cmp(a));
+    order::by(&mut values, |a, b| b.total_cmp(a));
     values
 }
 

@@ -6,6 +6,7 @@
 
 use super::dist::normal_quantile;
 use super::quantile::quantile;
+use crate::order;
 
 /// Lag-1 autocorrelation: Σ (x_t - m)(x_t+1 - m) / Σ (x_t - m)². `None` below 3 values or without spread.
 pub fn autocorrelation(series: &[f64]) -> Option<f64> {
@@ -19,7 +20,7 @@ pub fn autocorrelation(series: &[f64]) -> Option<f64> {
 /// The same of the ranks of the values (equal values share their mean rank).
 pub fn rank_autocorrelation(series: &[f64]) -> Option<f64> {
     let mut order: Vec<usize> = (0..series.len()).collect();
-    order.sort_unstable_by(|&a, &b| series[a].total_cmp(&series[b]));
+    order::by(&mut order, |&a, &b| series[a].total_cmp(&series[b]));
     let mut ranks = vec![0.0; series.len()];
     let mut before = 0;
     for group in order.chunk_by(|&a, &b| series[a] == series[b]) {

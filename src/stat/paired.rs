@@ -10,6 +10,7 @@ use super::memory::{self, correlation_time, rank_autocorrelation};
 use super::quantile::{median, median_interval, median_ranks};
 use super::rank::{Method, hodges_lehmann, sign_test, signed_rank};
 use super::rng::Rng;
+use crate::order;
 
 /// Above this lag-1 autocorrelation rounds are not taken as independent.
 pub const AUTOCORRELATION_LIMIT: f64 = 0.1;
@@ -205,7 +206,7 @@ pub fn median_difference(reference: &[u64], candidate: &[u64]) -> Option<i64> {
 /// stood alone. Same order as given.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
-    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    order::by(&mut order, |&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut adjusted = vec![0.0; p_values.len()];
     let mut floor = 0.0_f64;
     for (i, &at) in order.iter().enumerate() {
@@ -272,7 +273,7 @@ mod tests {
         let c = compare_log_ratios(&series, 9).unwrap();
         assert_eq!(c.interval, IntervalMethod::BlockBootstrap);
         let mut sorted = series.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         let exact = median_interval(&sorted, 0.95).unwrap().map(f64::exp);
         let [low, high] = c.ratio_ci95.unwrap();
         assert!(low <= exact[0] && high >= exact[1] && high - low > 1.2 * (exact[1] - exact[0]));

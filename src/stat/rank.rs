@@ -4,6 +4,7 @@
 //! selected by counting, so that n² of them are never stored.
 
 use super::dist::{fair_coin_cdf, normal_quantile, normal_upper};
+use crate::order;
 
 /// Up to this many values (pairs, or values on each side) the null distribution is counted exactly.
 pub const EXACT_LIMIT: usize = 25;
@@ -40,7 +41,7 @@ pub fn signed_rank(differences: &[f64]) -> Option<SignedRank> {
         return None;
     }
     let mut nonzero: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
-    nonzero.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
+    order::by(&mut nonzero, |a, b| a.abs().total_cmp(&b.abs()));
     let n = nonzero.len();
     let zeros = differences.len() - n;
     let groups = tie_groups(n, |i| nonzero[i].abs());
@@ -82,7 +83,7 @@ pub fn rank_sum(a: &[f64], b: &[f64]) -> Option<RankSum> {
         return None;
     }
     let mut all: Vec<(f64, bool)> = a.iter().map(|&x| (x, false)).chain(b.iter().map(|&x| (x, true))).collect();
-    all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
+    order::by(&mut all, |x, y| x.0.total_cmp(&y.0));
     let groups = tie_groups(all.len(), |i| all[i].0);
     let ranks = doubled_ranks(&groups);
     let twice_sum: u64 = ranks.iter().zip(&all).filter(|(_, x)| x.1).map(|(r, _)| r).sum();

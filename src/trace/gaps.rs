@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::order;
 use crate::trace::event::{Event, What};
 use crate::trace::objects::Object;
 use crate::trace::phases::{PhaseName, Timeline};
@@ -80,7 +81,7 @@ pub fn gaps(events: &[Event], timeline: &Timeline, objects: &[Object]) -> Vec<Ga
     found.extend(raw(events, timeline));
     let least = least_ns(timeline.total_ns);
     found.retain(|g| g.ns >= least);
-    found.sort_by_key(|g| std::cmp::Reverse(g.ns));
+    order::by_key(&mut found, |g| std::cmp::Reverse(g.ns));
     found.truncate(MOST);
     found
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::order;
 use crate::sys::process::Program;
 use crate::sys::wait::WaitStatus;
 use crate::trace::event::What;
@@ -58,7 +59,7 @@ pub fn phases(tracer: &Tracer, program: &Program, starts: usize, timeout_ns: Opt
 /// Phases of several starts of one command.
 pub fn summarise(timelines: &[Timeline]) -> Phases {
     let mut by_total: Vec<&Timeline> = timelines.iter().collect();
-    by_total.sort_by_key(|t| t.total_ns);
+    order::by_key(&mut by_total, |t| t.total_ns);
     // A quarter off each end, rounded, but never all.
     let trim = (by_total.len().saturating_sub(1) + 2) / 4;
     let middle = &by_total[trim..by_total.len() - trim];

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Context, Error, Exit, Result};
+use crate::order;
 use crate::sys::clock::now_ns;
 use crate::sys::keeper::{Keeper, above_standard};
 use crate::sys::linux::perf::{Denied, Happening, Place, Record, Records, Watch};
@@ -94,7 +95,7 @@ impl Watcher {
         }
         let total = clock.at(ended);
         events.push(Event { at: total, pid, tid: pid, what: What::Reaped });
-        events.sort_by_key(|e| e.at);
+        order::by_key(&mut events, |e| e.at);
         let recording = Recording::new(events, total, clock.held(), status, usage, heard);
         Ok(Recording { lost: records.lost, ..recording })
     }
@@ -169,7 +170,7 @@ pub fn merge(stops: Vec<Event>, records: Vec<Event>) -> Vec<Event> {
     let from_records = |e: &Event| !matches!(e.what, What::ExecCalled(_));
     let mut all: Vec<Event> = stops.into_iter().filter(from_stops).collect();
     all.extend(records.into_iter().filter(from_records));
-    all.sort_by_key(|e| e.at);
+    order::by_key(&mut all, |e| e.at);
     all
 }
 

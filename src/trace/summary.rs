@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::order;
 use crate::stat::quantile::{median, median_interval};
 use crate::sys::wait::WaitStatus;
 use crate::trace::analysis::{Faults, Start, Syscalls};
@@ -227,14 +228,14 @@ fn middle(values: impl Iterator<Item = u64>) -> Option<u64> {
 
 fn interval(values: impl Iterator<Item = u64>) -> Option<[u64; 2]> {
     let mut values: Vec<f64> = values.map(|v| v as f64).collect();
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     median_interval(&values, 0.95).map(|ends| ends.map(|e| e.round() as u64))
 }
 
 /// The start with the median number of page faults: its counts by phase and kind are those of a real start, and sum.
 fn median_by_faults(starts: &[Start]) -> Option<&Start> {
     let mut order: Vec<&Start> = starts.iter().collect();
-    order.sort_by_key(|s| s.all_faults().total());
+    order::by_key(&mut order, |s| s.all_faults().total());
     order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
@@ -300,7 +301,7 @@ fn exact_constructors(study: &Study, typical: &Start, gaps: &mut Vec<Gap>) {
             gaps.push(Gap { from: None, ns, phase: PhaseName::Construct, cause });
         }
     }
-    gaps.sort_by_key(|g| std::cmp::Reverse(g.ns));
+    order::by_key(gaps, |g| std::cmp::Reverse(g.ns));
 }
 
 /// The typical start's longest stretches. One that is as long as all CPUIDs together and lies where the C library runs
@@ -346,7 +347,7 @@ fn difference(a: &Study, b: &Study, name: Option<PhaseName>) -> PhaseDifference 
     let of = |t: &Timeline| name.map_or(t.total_ns, |n| t.ns(n).unwrap_or(0));
     let [mine, theirs] = [a, b].map(|s| s.starts.iter().map(|t| of(&t.timeline)).collect::<Vec<u64>>());
     let mut differences: Vec<f64> = mine.iter().zip(&theirs).map(|(x, y)| *y as f64 - *x as f64).collect();
-    differences.sort_by(f64::total_cmp);
+    differences.sort_unstable_by(f64::total_cmp);
     let medians_ns = [&mine, &theirs].map(|v| middle(v.iter().copied()).unwrap_or(0));
     let ci95 = median_interval(&differences, 0.95).map(|ends| ends.map(|e| e.round() as i64));
     let difference_ns = median(&mut differences).unwrap_or(0.0).round() as i64;

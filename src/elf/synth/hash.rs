@@ -4,6 +4,7 @@
 
 use super::Target;
 use super::bytes::Bytes;
+use crate::order;
 
 /// The hash function of DT_GNU_HASH (djb2 with 33).
 pub fn gnu_hash(name: &[u8]) -> u32 {
@@ -30,7 +31,7 @@ fn buckets(symbols: usize) -> u32 {
 /// The order in which DT_GNU_HASH wants defined symbols: by bucket.
 pub(super) fn gnu_order(names: &mut [Vec<u8>]) {
     let count = buckets(names.len());
-    names.sort_by_key(|name| gnu_hash(name).checked_rem(count).unwrap_or(0));
+    order::by_key(names, |name| gnu_hash(name).checked_rem(count).unwrap_or(0));
 }
 
 /// DT_GNU_HASH over `defined` symbols, in [`gnu_order`], of which the first has index `first`.

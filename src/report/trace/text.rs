@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{TraceReport, TracedCommand, cause_text, short};
+use crate::order;
 use crate::output::Style;
 use crate::report::table::Table;
 use crate::report::width::{cut, printable, wrap};
@@ -194,7 +195,7 @@ fn objects(c: &TracedCommand, all: bool, style: Style) -> String {
         std::cmp::Reverse(o.mapping_ns + o.relocating_ns + o.constructing_ns)
     };
     if !all {
-        order.sort_by_key(weight);
+        order::by_key(&mut order, weight);
         order.truncate(ROWS);
     }
     let mut table =
@@ -226,7 +227,7 @@ fn objects(c: &TracedCommand, all: bool, style: Style) -> String {
 
 fn syscalls(s: &Syscalls, detail: Detail, style: Style) -> String {
     let mut rows: Vec<_> = s.by_name.iter().collect();
-    rows.sort_by_key(|(_, r)| std::cmp::Reverse((r.calls, r.ns)));
+    order::by_key(&mut rows, |(_, r)| std::cmp::Reverse((r.calls, r.ns)));
     let shown = if detail.all { rows.len() } else { ROWS };
     let mut table = Table::new(["call", ">calls", ">errors", ">time", ">by children"]);
     let some = |n: u64| if n == 0 { String::new() } else { count(n) };
@@ -244,7 +245,7 @@ fn syscalls(s: &Syscalls, detail: Detail, style: Style) -> String {
     ]);
     let mut t = table.without_empty_columns().render(style);
     let mut failed: Vec<_> = s.failed_by_directory.iter().collect();
-    failed.sort_by_key(|(dir, n)| (std::cmp::Reverse(**n), *dir));
+    order::by_key(&mut failed, |(dir, n)| (std::cmp::Reverse(**n), *dir));
     let total: u64 = failed.iter().map(|(_, n)| **n).sum();
     if total > 0 {
         let dirs: Vec<String> =
@@ -266,7 +267,7 @@ fn syscalls(s: &Syscalls, detail: Detail, style: Style) -> String {
 fn list(s: &Syscalls, style: Style) -> String {
     let mut t = String::new();
     let mut calls: Vec<&ListedCall> = s.list.iter().collect();
-    calls.sort_by_key(|c| c.at);
+    order::by_key(&mut calls, |c| c.at);
     let mut before = calls.first().map_or(0, |c| c.at);
     let first = calls.first().map_or(0, |c| c.task.1);
     for call in calls {

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::order;
 use crate::sys::ret::errno;
 
 const PERF_TYPE_SOFTWARE: u32 = 1;
@@ -254,7 +255,7 @@ impl Watch {
                 Decoded::Lost(n) => all.lost = all.lost.saturating_add(n),
             }
         }
-        all.records.sort_by_key(|r| r.time);
+        order::by_key(&mut all.records, |r| r.time);
         all
     }
 

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Context, Error, Exit, Result};
+use crate::order;
 use crate::sys::clock::now_ns;
 use crate::sys::keeper::{Heard, Keeper, above_standard};
 use crate::sys::linux::perf;
@@ -228,7 +229,7 @@ impl<'a> Session<'a> {
         {
             let what = What::FirstByte(if stream == Stream::Stdout { 1 } else { 2 });
             events.push(Event { at: self.clock.at(at), pid: traced.pid(), tid: traced.pid(), what });
-            events.sort_by_key(|e| e.at);
+            order::by_key(&mut events, |e| e.at);
         }
         if let Some(mut perf) = perf {
             let records = perf.read();
