@@ -9,6 +9,8 @@ mod child;
 pub mod clock;
 pub mod cpu;
 pub mod file;
+#[cfg(any(test, target_env = "musl"))]
+mod heap;
 pub mod host;
 pub mod identity;
 pub mod keeper;
@@ -41,6 +43,10 @@ use linux as platform;
 pub mod macos;
 #[cfg(target_os = "macos")]
 use macos as platform;
+
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
 
 /// Bytes of a memory page.
 pub fn page_size() -> usize {
