@@ -131,6 +131,8 @@ fn odd_files_have_reasons_and_end_nothing() {
     std::fs::write(dir.join("cut"), &program().build()[..90]).unwrap();
     symlink("nowhere", dir.join("dangling")).unwrap();
     symlink("loop", dir.join("loop")).unwrap();
+    // Each libc has its own words for it.
+    let loops = support::os_error(40);
     let cases = [
         ("text", "not ELF, Mach-O or a script"),
         ("empty", "is empty"),
@@ -139,7 +141,7 @@ fn odd_files_have_reasons_and_end_nothing() {
         ("no-name", "names no interpreter"),
         ("cut", "program headers at offset 0x40 do not fit the file (90 bytes)"),
         ("dangling", "cannot open: No such file or directory"),
-        ("loop", "cannot open: Too many levels of symbolic links"),
+        ("loop", loops.as_str()),
         (".", "is a directory"),
         ("/dev/null", "is a device"),
     ];

@@ -33,11 +33,13 @@ static COMMANDS: &[Row<Options>] = &[
     Row::value("env-for", None, "N:K=V", "set a variable for command N only", |o: &mut Options, v| {
         o.env_for.push(bench::parse_env_for(v.os()?)?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("setup", None, "CMD", "run once before a command's first start", |o: &mut Options, v| {
         o.setup.push(v.owned()?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value(
         "setup-round",
         None,
@@ -47,7 +49,8 @@ static COMMANDS: &[Row<Options>] = &[
             o.setup_round.push(v.owned()?);
             Ok(())
         },
-    ),
+    )
+    .rare(),
     Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
         o.prepare.push(v.owned()?);
         Ok(())
@@ -55,11 +58,13 @@ static COMMANDS: &[Row<Options>] = &[
     Row::value("conclude", None, "CMD", "run after each start", |o: &mut Options, v| {
         o.conclude.push(v.owned()?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("cleanup", None, "CMD", "run once after a command's last start", |o: &mut Options, v| {
         o.cleanup.push(v.owned()?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::choice(
         "state",
         &["warm", "cold"],
@@ -79,7 +84,8 @@ static COMMANDS: &[Row<Options>] = &[
             o.until_first_byte = v.one_of(&[("exit", false), ("first-byte", true)])?;
             Ok(())
         },
-    ),
+    )
+    .rare(),
 ];
 
 static CHECKS: &[Row<Options>] = &[
@@ -94,7 +100,8 @@ static CHECKS: &[Row<Options>] = &[
     Row::value("expect-output", None, "FILE", "every start must write what FILE holds", |o: &mut Options, v| {
         o.expect_output = Some(v.owned()?.into());
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 static OUTPUT: &[Row<Options>] = &[
@@ -109,11 +116,13 @@ static OUTPUT: &[Row<Options>] = &[
     Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
         o.samples = true;
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("note", None, "K=V", "add a fact to the record (a commit, say)", |o: &mut Options, v| {
         o.notes.push(v.pair()?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
         o.exports.push((Export::Json, v.owned()?.into()));
         Ok(())
@@ -131,7 +140,8 @@ static OUTPUT: &[Row<Options>] = &[
             o.keep_binaries = Some(v.owned()?.into());
             Ok(())
         },
-    ),
+    )
+    .rare(),
     Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
         o.exports.push((Export::Csv, v.owned()?.into()));
         Ok(())
@@ -139,7 +149,8 @@ static OUTPUT: &[Row<Options>] = &[
     Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
         o.exports.push((Export::Markdown, v.owned()?.into()));
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];

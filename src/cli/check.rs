@@ -61,7 +61,8 @@ static CHECKS: &[Row<Options>] = &[
     Row::switch("accept-weak", None, "fail on what stored samples alone suggest, too", |o: &mut Options, _| {
         o.accept_weak = true;
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 macro_rules! export {
@@ -90,13 +91,9 @@ static OUTPUT: &[Row<Options>] = &[
     }),
     export!("export-json", Export::Json, "write the document of --json; - for stdout"),
     export!("export-junit", Export::Junit, "write JUnit's XML, one test case a gate"),
-    export!("export-markdown", Export::Markdown, "write the table for a page"),
-    export!(
-        "export-benchmark-action",
-        Export::BenchmarkAction,
-        "write what github-action-benchmark reads (customSmallerIsBetter)"
-    ),
-    export!("export-bencher", Export::Bencher, "write Bencher's metric format"),
+    export!("export-markdown", Export::Markdown, "write the table for a page").rare(),
+    export!("export-benchmark-action", Export::BenchmarkAction, "for github-action-benchmark (smaller is better)"),
+    export!("export-bencher", Export::Bencher, "write Bencher's metric format").rare(),
 ];
 
 static OWN: Groups<Options> = &[("checks", CHECKS), ("output", OUTPUT)];

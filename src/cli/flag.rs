@@ -24,6 +24,8 @@ pub struct FlagDoc {
     pub choices: &'static [&'static str],
     /// One line for help.
     pub help: &'static str,
+    /// Left out of help where all flags would not fit a screen.
+    pub rare: bool,
 }
 
 /// A flag of options `T`.
@@ -42,7 +44,7 @@ impl<T> Row<T> {
         help: &'static str,
         set: fn(&mut T, Value<'_>) -> Result<(), String>,
     ) -> Row<T> {
-        Row { doc: FlagDoc { long, short, value: None, optional_value: false, choices: &[], help }, set }
+        Row { doc: FlagDoc { long, short, value: None, optional_value: false, choices: &[], help, rare: false }, set }
     }
 
     /// A flag with a value.
@@ -53,7 +55,10 @@ impl<T> Row<T> {
         help: &'static str,
         set: fn(&mut T, Value<'_>) -> Result<(), String>,
     ) -> Row<T> {
-        Row { doc: FlagDoc { long, short, value: Some(value), optional_value: false, choices: &[], help }, set }
+        Row {
+            doc: FlagDoc { long, short, value: Some(value), optional_value: false, choices: &[], help, rare: false },
+            set,
+        }
     }
 
     /// A flag whose value is one of a few words.
@@ -64,13 +69,23 @@ impl<T> Row<T> {
         help: &'static str,
         set: fn(&mut T, Value<'_>) -> Result<(), String>,
     ) -> Row<T> {
-        Row { doc: FlagDoc { long, short: None, value: Some(value), optional_value: false, choices, help }, set }
+        Row {
+            doc: FlagDoc { long, short: None, value: Some(value), optional_value: false, choices, help, rare: false },
+            set,
+        }
     }
 
     /// The same, with the value left to choice.
     #[must_use]
     pub const fn optional(mut self) -> Row<T> {
         self.doc.optional_value = true;
+        self
+    }
+
+    /// The same, for those who ask for all flags.
+    #[must_use]
+    pub const fn rare(mut self) -> Row<T> {
+        self.doc.rare = true;
         self
     }
 }

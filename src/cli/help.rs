@@ -25,7 +25,7 @@ pub fn overview(output: &mut Output<'_>) -> Result<Exit> {
     for v in VERBS {
         let _ = writeln!(t, "  {:width$}  {}", v.name, v.summary);
     }
-    let _ = writeln!(t, "  {:width$}  help on a verb: its flags, its output", "help");
+    let _ = writeln!(t, "  {:width$}  help on a verb; 'premain help VERB --all' for its rarer flags too", "help");
     t.push_str("\n  premain VERB --help           flags of a verb\n  premain --version\n");
     t.push_str(
         "\nexit codes: 0 done, 1 the answer is no, 2 usage or trouble, 3 not decided, 4 a measured command failed,\n",
@@ -35,7 +35,7 @@ pub fn overview(output: &mut Output<'_>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// `premain help [VERB]`.
+/// `premain help [VERB [--all]]`.
 ///
 /// # Errors
 /// Where there is no such verb (the nearest is named), or it cannot be written.
@@ -43,7 +43,11 @@ pub fn verb_or_overview(words: &[OsString], output: &mut Output<'_>) -> Result<E
     let Some(word) = words.first() else { return overview(output) };
     let name = word.to_string_lossy();
     match verb(&name) {
-        Some(v) => of_verb(v, output),
+        Some(v) => match words.get(1).map(|w| w.to_string_lossy()) {
+            None => of_verb(v, output),
+            Some(word) if word == "--all" => output.text(&verb_text(v, output.style.width, true)).map(|()| Exit::Done),
+            Some(word) => Err(Error::new("expected --all, or nothing").context(word).context("help")),
+        },
         None => {
             let hint = parse::nearest(&name, VERBS.iter().map(|v| v.name.to_string()));
             let hint = hint.map_or(String::new(), |n| format!("; did you mean {n}?"));
@@ -57,29 +61,59 @@ pub fn verb_or_overview(words: &[OsString], output: &mut Output<'_>) -> Result<E
 /// # Errors
 /// Where it cannot be written.
 pub fn of_verb(v: &Verb, output: &mut Output<'_>) -> Result<Exit> {
-    let text = verb_text(v, output.style.width);
+    let text = verb_text(v, output.style.width, false);
     output.text(&text)?;
     Ok(Exit::Done)
 }
 
-/// The text of a verb's help, wrapped to `width` columns.
-pub fn verb_text(v: &Verb, width: usize) -> String {
+/// Lines of a screen that help may fill.
+pub const SCREEN: usize = 44;
+
+/// The text of a verb's help, wrapped to `width` columns: with `all` flags, or those that fit a screen.
+pub fn verb_text(v: &Verb, width: usize, all: bool) -> String {
+    let whole = with_flags(v, width, |_| true);
+    if all || whole.lines().count() <= SCREEN {
+        return whole;
+    }
+    let left_out = (v.flags)().iter().flat_map(|(_, docs)| docs).filter(|d| d.rare).count();
+    let mut t = with_flags(v, width, |doc| !doc.rare);
+    let _ = writeln!(t, "\n{left_out} more flags: premain help {} --all", v.name);
+    t
+}
+
+fn with_flags(v: &Verb, width: usize, shown: impl Fn(&FlagDoc) -> bool) -> String {
     let title = format!("premain {}: {}", v.name, v.summary);
     let mut t = format!("{}\n\n", wrap(&title, width.clamp(60, 110)).join("\n"));
     for usage in v.usage {
         let _ = writeln!(t, "  {usage}");
     }
-    for (group, docs) in (v.flags)() {
-        let _ = writeln!(t, "\n{group}:");
+    for (group, mut docs) in (v.flags)() {
+        docs.retain(|doc| shown(doc));
+        if !docs.is_empty() {
+            let _ = writeln!(t, "\n{group}:");
+        }
         for doc in docs {
             flag_lines(doc, width, &mut t);
         }
     }
     if !v.notes.is_empty() {
-        let lines = v.notes.trim_end().lines().flat_map(|l| wrap(l, width.clamp(60, 110)));
+        let lines = paragraphs(v.notes).into_iter().flat_map(|p| wrap(&p, width.clamp(60, 110)));
         let _ = writeln!(t, "\n{}", lines.collect::<Vec<_>>().join("\n"));
     }
     t
+}
+
+/// Lines that belong together as one each; indented and empty lines stay what they are.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for line in text.trim_end().lines() {
+        let alone = |l: &str| l.is_empty() || l.starts_with(' ');
+        match out.last_mut() {
+            Some(last) if !alone(last) && !alone(line) => *last = format!("{last} {line}"),
+            _ => out.push(line.to_string()),
+        }
+    }
+    out
 }
 
 /// Column in which a flag's description begins.

@@ -127,6 +127,21 @@ mod tests {
     }
 
     #[test]
+    fn help_fits_a_screen_and_all_of_it_can_be_had() {
+        for v in VERBS {
+            let (short, whole) = (help::verb_text(v, 80, false), help::verb_text(v, 80, true));
+            let lines = short.lines().count();
+            assert!(lines <= help::SCREEN, "{}: {lines} lines", v.name);
+            for (_, docs) in (v.flags)() {
+                for doc in docs {
+                    assert!(whole.contains(&format!("--{}", doc.long)), "{} --{}", v.name, doc.long);
+                }
+            }
+            assert_eq!(short != whole, short.contains("more flags: premain help"), "{}", v.name);
+        }
+    }
+
+    #[test]
     fn help_is_never_a_verb_of_the_table() {
         assert!(verb("help").is_none() && verb("explain").is_some());
     }

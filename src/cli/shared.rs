@@ -50,14 +50,16 @@ static ROUND_ROWS: &[Row<MeasureOptions>] = &[
         o.runs = Some(v.whole(1)?);
         Ok(())
     }),
-    Row::value("min-runs", Some('m'), "N", "at least N rounds (default 20)", |o, v| {
+    Row::value("min-runs", Some('m'), "N", "at least N rounds (default 20)", |o: &mut MeasureOptions, v| {
         o.min_runs = Some(v.whole(1)?);
         Ok(())
-    }),
-    Row::value("max-runs", Some('M'), "N", "at most N rounds (default 1000)", |o, v| {
+    })
+    .rare(),
+    Row::value("max-runs", Some('M'), "N", "at most N rounds (default 1000)", |o: &mut MeasureOptions, v| {
         o.max_runs = Some(v.whole(1)?);
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("budget", None, "TIME", "time to measure for (default 3s)", |o, v| {
         o.budget_ns = Some(v.duration()?);
         Ok(())
@@ -71,16 +73,18 @@ static ROUND_ROWS: &[Row<MeasureOptions>] = &[
         &["balanced", "random", "blocked"],
         "ORDER",
         "balanced (default), random or blocked (warns)",
-        |o, v| {
+        |o: &mut MeasureOptions, v| {
             o.order =
                 v.one_of(&[("balanced", Order::Balanced), ("random", Order::Random), ("blocked", Order::Blocked)])?;
             Ok(())
         },
-    ),
-    Row::value("seed", None, "N", "seed of orders and resampling (default 1)", |o, v| {
+    )
+    .rare(),
+    Row::value("seed", None, "N", "seed of orders and resampling (default 1)", |o: &mut MeasureOptions, v| {
         o.seed = v.whole(0)?;
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("delta", None, "SHARE", "smallest difference to call (default: by the noise)", |o, v| {
         o.delta = Some(v.share()?);
         Ok(())
@@ -102,10 +106,17 @@ static START_ROWS: &[Row<MeasureOptions>] = &[
         },
     )
     .optional(),
-    Row::choice("spawn", &["fork", "vfork"], "METHOD", "fork (default) or vfork (CLONE_VM|CLONE_VFORK)", |o, v| {
-        o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
-        Ok(())
-    }),
+    Row::choice(
+        "spawn",
+        &["fork", "vfork"],
+        "METHOD",
+        "fork (default) or vfork (CLONE_VM|CLONE_VFORK)",
+        |o: &mut MeasureOptions, v| {
+            o.method = v.one_of(&[("fork", Method::Fork), ("vfork", Method::Vfork)])?;
+            Ok(())
+        },
+    )
+    .rare(),
     Row::value("expect-exit", None, "N", "every start must end with exit code N", |o, v| {
         o.accepted = expect_exit(v.whole(0)?)?;
         Ok(())
@@ -117,15 +128,16 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
         o.env.push(v.pair()?);
         Ok(())
     }),
-    Row::switch("clear-env", None, "only the variables given by --env", |o, _| {
+    Row::switch("clear-env", None, "only the variables given by --env", |o: &mut MeasureOptions, _| {
         o.clear_env = true;
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("cwd", None, "DIR", "working directory of the commands", |o, v| {
         o.cwd = Some(v.owned()?.into());
         Ok(())
     }),
-    Row::value("stdin", None, "FILE", "null (default), inherit, or a file read by each start", |o, v| {
+    Row::value("stdin", None, "FILE", "a file that each start reads, null (default) or inherit", |o, v| {
         o.stdin = match v.os()?.to_str() {
             Some("null") => StdinChoice::Null,
             Some("inherit") => StdinChoice::Inherit,
@@ -140,15 +152,18 @@ static COMMAND_ROWS: &[Row<MeasureOptions>] = &[
     Row::switch("eof", None, "stamp stdout's end too (adds some 10 µs a start)", |o: &mut MeasureOptions, _| {
         o.stamp_eof = true;
         Ok(())
-    }),
+    })
+    .rare(),
     Row::switch("keep", None, "leave running what the commands left behind", |o: &mut MeasureOptions, _| {
         o.keep = true;
         Ok(())
-    }),
-    Row::value("cpu", None, "N", "run the commands on processor N", |o, v| {
+    })
+    .rare(),
+    Row::value("cpu", None, "N", "run the commands on processor N", |o: &mut MeasureOptions, v| {
         o.cpu = Some(usize::try_from(v.whole(0)?).map_err(|_| "is too large".to_string())?);
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 fn expect_exit(code: u64) -> Result<Accepted, String> {

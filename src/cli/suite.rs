@@ -64,7 +64,8 @@ static OUTPUT: &[Row<Options>] = &[
     Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
         o.samples = true;
         Ok(())
-    }),
+    })
+    .rare(),
     file!("save-baseline", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
         o.save_baseline = Some(v.owned()?.into());
         Ok(())
@@ -72,7 +73,8 @@ static OUTPUT: &[Row<Options>] = &[
     Row::value("keep-binaries", None, "DIR", "keep copies of the programs for that baseline", |o: &mut Options, v| {
         o.keep_binaries = Some(v.owned()?.into());
         Ok(())
-    }),
+    })
+    .rare(),
     file!("export-json", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
         o.exports.push((Export::Json, v.owned()?.into()));
         Ok(())
@@ -84,15 +86,18 @@ static OUTPUT: &[Row<Options>] = &[
     file!("export-markdown", "write the table for a page", |o: &mut Options, v| {
         o.exports.push((Export::Markdown, v.owned()?.into()));
         Ok(())
-    }),
+    })
+    .rare(),
     file!("export-benchmark-action", "write what github-action-benchmark reads", |o: &mut Options, v| {
         o.exports.push((Export::BenchmarkAction, v.owned()?.into()));
         Ok(())
-    }),
+    })
+    .rare(),
     file!("export-bencher", "write Bencher's metric format", |o: &mut Options, v| {
         o.exports.push((Export::Bencher, v.owned()?.into()));
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];

@@ -51,10 +51,10 @@ static COMMANDS: &[Row<Options>] = &[
         set(o, parameter::range(v.text()?)?)
     }),
     hook!("setup", "run once before each value's first start"),
-    hook!("setup-round", "run before each round, once for each value"),
+    hook!("setup-round", "run before each round, once for each value").rare(),
     hook!("prepare", "run before each start, outside the timed window"),
-    hook!("conclude", "run after each start"),
-    hook!("cleanup", "run once after each value's last start"),
+    hook!("conclude", "run after each start").rare(),
+    hook!("cleanup", "run once after each value's last start").rare(),
 ];
 
 static OUTPUT: &[Row<Options>] = &[
@@ -66,7 +66,8 @@ static OUTPUT: &[Row<Options>] = &[
     Row::switch("samples", None, "every sample in the JSON document", |o: &mut Options, _| {
         o.samples = true;
         Ok(())
-    }),
+    })
+    .rare(),
     Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
         o.exports.push((Export::Json, v.owned()?.into()));
         Ok(())
@@ -78,7 +79,8 @@ static OUTPUT: &[Row<Options>] = &[
     Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
         o.exports.push((Export::Markdown, v.owned()?.into()));
         Ok(())
-    }),
+    })
+    .rare(),
 ];
 
 fn metric(v: Value<'_>) -> Result<&'static str, String> {

@@ -31,6 +31,12 @@ pub fn outcome(o: Output) -> (i32, String, String) {
     (o.status.code().unwrap_or(-1), text(o.stdout), text(o.stderr))
 }
 
+/// The system's words for an error number, which each libc chooses.
+pub fn os_error(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
+}
+
 /// The path of a tool that a test needs. Without it the test is skipped aloud, and under `CI=true` it fails.
 pub fn tool(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
