@@ -454,6 +454,7 @@ fn finish(
         interrupted: exit == Exit::Interrupted,
         control_source: made.control.source.clone(),
         busy_retries: made.sampler.inner.busy_retries,
+        clock_rejects: ran.clock_rejects,
         until_first_byte: made.extras.until_first_byte,
         reference: made.extras.reference,
         references: made.extras.references.clone(),

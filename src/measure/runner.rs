@@ -34,8 +34,43 @@ pub struct Ran {
     pub rounds: u64,
     /// From the first counted round to the last, nanoseconds.
     pub spent_ns: u64,
+    /// Rounds thrown away since the clock went back during one of their starts.
+    pub clock_rejects: u64,
     /// Why it ended early, if it did.
     pub stop: Option<Stop>,
+}
+
+/// More than a clock can be set back by chance: such a clock measures nothing.
+const MOST_CLOCK_REJECTS: u64 = 10;
+
+impl Ran {
+    /// What a failed round means: the end, or, where the clock went back during it, one round less.
+    fn failed(&mut self, failure: RoundFailure) -> Result<(), Stop> {
+        match failure {
+            RoundFailure::Stop(stop) => Err(stop),
+            RoundFailure::ClockWentBack => {
+                self.clock_rejects += 1;
+                if self.clock_rejects <= MOST_CLOCK_REJECTS {
+                    return Ok(());
+                }
+                let why = format!("the clock went back in {} rounds: no time can be trusted", self.clock_rejects);
+                Err(Stop::System(Error::new(why)))
+            }
+        }
+    }
+}
+
+/// Why a round leaves no samples.
+#[derive(Debug)]
+enum RoundFailure {
+    Stop(Stop),
+    ClockWentBack,
+}
+
+impl From<Stop> for RoundFailure {
+    fn from(stop: Stop) -> RoundFailure {
+        RoundFailure::Stop(stop)
+    }
 }
 
 /// Told after every round: rounds done, nanoseconds spent.
@@ -54,7 +89,8 @@ pub fn run(
     let mut ran = Ran::default();
     for round in 0..plan.warmup {
         plan.round(round, &mut order);
-        if let Err(stop) = one_round(round, &order, sampler, accept, &mut samples) {
+        let done = one_round(round, &order, sampler, accept, &mut samples);
+        if let Err(stop) = done.or_else(|failure| ran.failed(failure)) {
             ran.stop = Some(stop);
             return ran;
         }
@@ -65,12 +101,15 @@ pub fn run(
     let from = sampler.now_ns();
     while plan.rounds.goes_on(ran.rounds, ran.spent_ns) {
         plan.round(ran.rounds, &mut order);
-        let done = one_round(ran.rounds, &order, sampler, accept, &mut samples).and_then(|()| keep(&samples, log));
-        if let Err(stop) = done {
+        let done = one_round(ran.rounds, &order, sampler, accept, &mut samples);
+        let kept = match done.map(|()| keep(&samples, log)) {
+            Ok(kept) => kept.map(|()| ran.rounds += 1),
+            Err(failure) => ran.failed(failure),
+        };
+        if let Err(stop) = kept {
             ran.stop = Some(stop);
             return ran;
         }
-        ran.rounds += 1;
         ran.spent_ns = sampler.now_ns().saturating_sub(from);
         progress(ran.rounds, ran.spent_ns);
     }
@@ -87,7 +126,7 @@ fn one_round(
     sampler: &mut dyn Sampler,
     accept: &Accept<'_>,
     samples: &mut Vec<Sample>,
-) -> Result<(), Stop> {
+) -> Result<(), RoundFailure> {
     samples.clear();
     sampler.begin_round().map_err(|failure| stop_of(0, failure))?;
     for (position, &arm) in order.iter().enumerate() {
@@ -102,16 +141,15 @@ fn one_start(
     arm: usize,
     sampler: &mut dyn Sampler,
     accept: &Accept<'_>,
-) -> Result<Sample, Stop> {
+) -> Result<Sample, RoundFailure> {
     let raw = sampler.start(arm).map_err(|failure| stop_of(arm, failure))?;
     if !ordered(&raw) {
-        let why = format!("the clock went back during a start in round {}: no sample can be trusted", round + 1);
-        return Err(Stop::System(Error::new(why)));
+        return Err(RoundFailure::ClockWentBack);
     }
     let narrow = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let sample = Sample::new(u32::try_from(round).unwrap_or(u32::MAX), narrow(position), narrow(arm), &raw);
     if sample.timed_out {
-        return Err(Stop::TimedOut(arm, raw.stopped_by));
+        return Err(Stop::TimedOut(arm, raw.stopped_by).into());
     }
     accept(arm, &sample)
         .map_err(|why| Stop::Refused(arm, why, String::from_utf8_lossy(sampler.stderr()).into_owned()))?;
@@ -150,11 +188,14 @@ fn blocked(
         let mut done = 0;
         while rounds.goes_on(done, sampler.now_ns().saturating_sub(from)) {
             let sample = one_start(done, arm, arm, sampler, accept);
-            if let Err(stop) = sample.and_then(|s| keep(&[s], log)) {
+            let kept = match sample.map(|s| keep(&[s], log)) {
+                Ok(kept) => kept.map(|()| done += 1),
+                Err(failure) => ran.failed(failure),
+            };
+            if let Err(stop) = kept {
                 ran.stop = Some(stop);
                 return ran;
             }
-            done += 1;
         }
         // Later arms make as many as the first, so that rounds pair.
         rounds = super::plan::Rounds::exactly(done);
@@ -177,11 +218,12 @@ mod tests {
         starts: Vec<usize>,
         fail_at: Option<(usize, StartFailure)>,
         status_of: fn(usize) -> i32,
+        backwards: bool,
     }
 
     impl Scripted {
         fn new() -> Scripted {
-            Scripted { clock: 0, starts: vec![], fail_at: None, status_of: |_| 0 }
+            Scripted { clock: 0, starts: vec![], fail_at: None, status_of: |_| 0, backwards: false }
         }
     }
 
@@ -196,7 +238,7 @@ mod tests {
             let t0 = self.clock;
             self.clock = self.clock.wrapping_add(100 * (arm as u64 + 1));
             Ok(RawStart {
-                t0,
+                t0: if self.backwards { t0 + 1000 } else { t0 },
                 t_exec: t0 + 10,
                 t_byte: None,
                 t_first_output: None,
@@ -261,7 +303,8 @@ mod tests {
         assert_eq!((ran.rounds, ran.spent_ns), (4, 1200));
     }
 
-    /// Stamps out of order, and as far apart as a clock can be, end the run: no wrapped span, no span of 0.
+    /// Stamps out of order, and as far apart as a clock can be, throw the round away and count it: no wrapped span, no
+    /// span of 0. A clock that does so again and again ends the run.
     #[test]
     fn a_clock_that_goes_back_gives_no_sample() {
         let mut s = Scripted::new();
@@ -274,8 +317,12 @@ mod tests {
         assert!(!ordered(&RawStart { t0: u64::MAX, ..good }));
         let mut s = Scripted { clock: u64::MAX - 150, ..Scripted::new() };
         let (ran, log) = go(&plan(1, 0, Rounds::exactly(2)), &mut s);
+        assert_eq!((ran.rounds, ran.clock_rejects, ran.stop), (2, 1, None));
+        assert_eq!(log.len(), 2);
+        let mut s = Scripted { backwards: true, ..Scripted::new() };
+        let (ran, log) = go(&plan(1, 0, Rounds::exactly(2)), &mut s);
         assert!(matches!(ran.stop, Some(Stop::System(_))), "{ran:?}");
-        assert_eq!(log.len(), ran.rounds);
+        assert_eq!((ran.clock_rejects, log.len()), (MOST_CLOCK_REJECTS + 1, 0));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Setting {
     pub control_source: String,
     /// Starts repeated since the file was open for writing.
     pub busy_retries: u64,
+    /// Rounds thrown away since the clock went back during them.
+    pub clock_rejects: u64,
     /// Starts were ended at their first byte of output.
     pub until_first_byte: bool,
     /// Which command the others are compared with, unless `references` says otherwise.
@@ -440,6 +442,9 @@ fn warnings(r: &BenchRecord) -> Vec<String> {
             "{} starts were repeated since the program's file was open for writing",
             r.setting.busy_retries
         ));
+    }
+    if r.setting.clock_rejects > 0 {
+        out.push(format!("{} rounds were thrown away since the clock went back during them", r.setting.clock_rejects));
     }
     out
 }

@@ -38,6 +38,7 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("interrupted", s.interrupted.into()),
         ("control_source", s.control_source.as_str().into()),
         ("busy_retries", s.busy_retries.into()),
+        ("clock_rejects", s.clock_rejects.into()),
         ("left_behind", Json::array(s.left_behind.iter().map(String::as_str))),
         ("until_first_byte", s.until_first_byte.into()),
         ("main_metric", s.main_metric().0.into()),
