@@ -15,6 +15,6 @@ def build(b):
     count, work = b.parameters["count"], b.parameters.get("work", "none")
     variables, body = "", ""
     if work == "page":
-        variables, body = f"static char pages[{count} * 4096L]; static long next;", "pages[4096 * next++] = 1;"
+        variables, body = f"static volatile char pages[{count} * 4096L]; static long next;", "pages[4096 * next++] = 1;"
     text = SOURCE.format(count=count, variables=variables, body=body)
     return [b.compile("prog", [b.source("constructors.c", text)], b.flags)]

@@ -9,6 +9,7 @@ def build(b):
     root = b.path(".keep").rpartition("/")[0]
     # With a target named, flags are not given to build scripts and procedural macros.
     words = ["install", name, "--version", version, "--locked", "-q", "--root", root, "--target", host]
-    env = {"RUSTFLAGS": " ".join(b.flags), "CARGO_TARGET_DIR": "cargo"}
+    # Settings are built side by side: in one directory one would install what another has just built.
+    env = {"RUSTFLAGS": " ".join(b.flags), "CARGO_TARGET_DIR": f"{root}/cargo"}
     b.fetch([cargo, *words], env)
     return [f"{root}/bin/{b.parameters.get('binary', name)}", "--version"]
