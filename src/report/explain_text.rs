@@ -10,6 +10,7 @@ use crate::report::accounting;
 use crate::report::bench_text::method_lines;
 use crate::report::explain::Explained;
 use crate::report::table::Table;
+use crate::report::warnings::warnings;
 use crate::report::width::wrap;
 use crate::stat::quantile::Summary;
 use crate::trace::analysis::Faults;
@@ -44,18 +45,6 @@ pub fn text(e: &Explained, style: Style) -> String {
         }
     }
     t.push_str(&warnings(&e.bench.warnings, style));
-    t
-}
-
-/// Warnings, wrapped.
-pub fn warnings(warnings: &[String], style: Style) -> String {
-    let mut t = String::new();
-    for w in warnings {
-        for (i, line) in wrap(w, style.width.saturating_sub(9)).iter().enumerate() {
-            let head = if i == 0 { style.warn("warning:") } else { "        ".to_string() };
-            let _ = writeln!(t, "{head} {line}");
-        }
-    }
     t
 }
 

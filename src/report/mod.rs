@@ -44,5 +44,6 @@ pub mod sweep_text;
 pub mod table;
 pub mod trace;
 pub mod tracking;
+pub mod warnings;
 pub mod width;
 pub mod xy;
