@@ -25,8 +25,13 @@ use crate::trace::event::{Event, Mapping, Mark, Prot, What};
 use crate::trace::locate::Locator;
 use crate::trace::recording::{Marked, NotTraced, Recording};
 
-/// Memory for records, all processors together. 4 MiB hold 80,000 page faults.
-const RING_BYTES: usize = 8 << 20;
+/// Memory for records, all processors together. One MiB holds 20,000 page faults.
+pub const RING_BYTES: usize = 8 << 20;
+/// After a start that filled it, so many times as much, up to this much.
+const GROWTH: usize = 4;
+const MOST_RING_BYTES: usize = 512 << 20;
+/// SIGKILL has this number on every system.
+const KILL: i32 = 9;
 
 /// Watches starts with perf events.
 #[derive(Debug)]
@@ -34,6 +39,7 @@ pub struct Watcher {
     null: OwnedFd,
     /// Uprobes were closed since the last fork: the next one waits for the kernel to be done with them (some ms).
     unsettled: bool,
+    ring_bytes: usize,
 }
 
 impl Watcher {
@@ -43,7 +49,12 @@ impl Watcher {
     /// Where `/dev/null` cannot be opened.
     pub fn new() -> Result<Watcher> {
         let null = File::options().read(true).write(true).open("/dev/null").context(|| "/dev/null")?;
-        Ok(Watcher { null: above_standard(null.into())?, unsettled: false })
+        Ok(Watcher { null: above_standard(null.into())?, unsettled: false, ring_bytes: RING_BYTES })
+    }
+
+    /// Memory for records, as the starts so far needed it.
+    pub fn ring_bytes(&self) -> usize {
+        self.ring_bytes
     }
 
     /// One start of `program`, with a uprobe at each marked place and, with `faults`, a record of each page fault.
@@ -67,7 +78,7 @@ impl Watcher {
             self.settle(program, streams)?;
         }
         let mut probed = Probed::fork(program, streams).context(|| "cannot start a watched command")?;
-        let mut watch = open(probed.pid(), marked, faults)?;
+        let mut watch = open(probed.pid(), marked, faults, self.ring_bytes)?;
         before();
         probed.release().context(|| "cannot start a watched command")?;
         keeper.watch(probed.pid());
@@ -77,6 +88,11 @@ impl Watcher {
         let stamps = probed.stamps();
         let records = watch.read();
         drop(watch);
+        // What the command left in its group is not ours to keep.
+        wait::kill(-probed.pid(), KILL);
+        if records.lost > 0 {
+            self.ring_bytes = self.ring_bytes.saturating_mul(GROWTH).min(MOST_RING_BYTES);
+        }
         self.unsettled = !marked.is_empty();
         if stamps.errno != 0 {
             let e = Error::from_errno(stamps.errno).context("cannot execute").with_exit(Exit::CommandFailed);
@@ -123,9 +139,9 @@ impl Watcher {
 ///
 /// # Errors
 /// [`NotTraced::Denied`], saying whether it is perf events as a whole or uprobes.
-pub fn open(pid: i32, marked: &[Marked], faults: bool) -> Result<Watch, NotTraced> {
+pub fn open(pid: i32, marked: &[Marked], faults: bool, ring_bytes: usize) -> Result<Watch, NotTraced> {
     let places = marked.iter().filter_map(place).collect::<Vec<_>>();
-    Watch::open(pid, &places, RING_BYTES, faults).map_err(denied)
+    Watch::open(pid, &places, ring_bytes, faults).map_err(denied)
 }
 
 fn reap(pid: i32) -> Result<(WaitStatus, Usage)> {

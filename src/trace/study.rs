@@ -117,12 +117,13 @@ impl<'a> Observer<'a> {
         learned: &[Marked],
         may_trace: bool,
     ) -> Result<Option<Result<Means, String>>> {
-        let first = match self.watched(&[], true, &mut |_| ()) {
+        let first = match self.without_marks() {
             Ok(recording) => recording,
             Err(NotTraced::Denied(why)) => return Ok(Some(Err(why))),
             Err(NotTraced::Failed(e)) => return Err(e),
         };
         in_time(&first)?;
+        self.tracer.ring_bytes = self.watcher.ring_bytes();
         self.study.status = first.status;
         if choice == Choice::Quick && may_trace {
             return Ok(Some(Ok(Means::PerfBreakpoints)));
@@ -141,6 +142,19 @@ impl<'a> Observer<'a> {
             }
             Err(NotTraced::Failed(e)) => Err(e),
         }
+    }
+
+    /// A start without marks, repeated with more memory for its records where that was too little.
+    fn without_marks(&mut self) -> Result<Recording, NotTraced> {
+        const TRIES: usize = 3;
+        let mut recording = self.watched(&[], true, &mut |_| ())?;
+        for _ in 1..TRIES {
+            if recording.lost == 0 {
+                break;
+            }
+            recording = self.watched(&[], true, &mut |_| ())?;
+        }
+        Ok(recording)
     }
 
     fn watched(

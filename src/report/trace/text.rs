@@ -6,7 +6,7 @@ use super::{TraceReport, TracedCommand, cause_text, short};
 use crate::order;
 use crate::output::Style;
 use crate::report::table::Table;
-use crate::report::width::{cut, printable, wrap};
+use crate::report::width::{columns, cut, printable, wrap};
 use crate::trace::analysis::{ListedCall, Syscalls};
 use crate::trace::phases::Timeline;
 use crate::trace::summary::{Means, PhaseDifference};
@@ -23,10 +23,8 @@ pub struct Detail {
 
 /// Rows of objects and of system calls unless all are asked for.
 const ROWS: usize = 10;
-/// Columns of the bar that shows where a phase lies: what 80 leave beside the figures, more on a wider terminal.
-fn bar_columns(style: Style) -> usize {
-    style.width.saturating_sub(68).clamp(12, 40)
-}
+/// Columns of the bar that shows where a phase lies: as many as the figures beside it leave.
+const BARS: [usize; 6] = [40, 32, 24, 16, 12, 6];
 
 /// The whole page.
 pub fn text(r: &TraceReport, detail: Detail, style: Style) -> String {
@@ -115,6 +113,13 @@ fn images(c: &TracedCommand) -> String {
 }
 
 fn phases(c: &TracedCommand, style: Style) -> String {
+    let fits = |t: &String| t.lines().all(|l| columns(l) <= style.width) && !t.contains("\n\n");
+    let mut tables = BARS.iter().map(|bar| phase_table(c, *bar).render(style));
+    tables.clone().find(fits).or_else(|| tables.next_back()).unwrap_or_default()
+}
+
+/// The table with a bar of so many columns.
+fn phase_table(c: &TracedCommand, columns: usize) -> Table {
     let s = &c.summary;
     let unsorted = s.phases.iter().any(|p| p.faults.unsorted > 0);
     let mut table = Table::new([
@@ -133,7 +138,7 @@ fn phases(c: &TracedCommand, style: Style) -> String {
         let kind = |n: u64| if unsorted || n == 0 { String::new() } else { count(n) };
         table.row([
             p.name.name().to_string(),
-            bar(begun, p.ns, s.total_ns, bar_columns(style)),
+            bar(begun, p.ns, s.total_ns, columns),
             time(p.ns as f64),
             format!("{:.1} %", p.ns as f64 * 100.0 / s.total_ns.max(1) as f64),
             count(p.faults.total()),
@@ -162,7 +167,7 @@ fn phases(c: &TracedCommand, style: Style) -> String {
             .map(|x| count(x.by_phase.values().sum()))
             .unwrap_or_default(),
     ]);
-    table.without_empty_columns().render(style)
+    table.without_empty_columns()
 }
 
 /// Where a span lies within the whole: at least one mark wide.
@@ -333,7 +338,7 @@ fn notes(c: &TracedCommand) -> Vec<String> {
         notes.push(format!("{} in child processes, not in the table", counted(c.summary.child_faults, "page fault")));
     }
     if study.lost > 0 {
-        notes.push(format!("{} lost by the kernel's buffer: counts are lower bounds", counted(study.lost, "record")));
+        notes.push("the memory for records was too small in some starts: page faults are lower bounds".to_string());
     }
     notes
 }

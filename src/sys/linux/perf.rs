@@ -140,7 +140,7 @@ pub enum Happening {
 pub struct Records {
     /// In order of time.
     pub records: Vec<Record>,
-    /// Records that the kernel could not write, since we gave it too little memory.
+    /// Records that the kernel could not write, since we gave it too little memory; at least so many.
     pub lost: u64,
 }
 
@@ -247,7 +247,9 @@ impl Watch {
 
     /// Reads all that was recorded. The child has ended, so nothing is being written.
     pub fn read(&mut self) -> Records {
-        let mut all = Records::default();
+        // The kernel tells of lost records only in memory that has become free again; a full ring is all we see.
+        let full = self.rings.iter().filter(|r| r.is_full()).count();
+        let mut all = Records { lost: full as u64, ..Records::default() };
         let raw: Vec<Vec<u8>> = self.rings.iter_mut().flat_map(Ring::take).collect();
         for record in raw.iter().filter_map(|raw| self.decode(raw)) {
             match record {
@@ -387,6 +389,10 @@ pub fn allowed_processors() -> Vec<i32> {
 /// What every user may lock for perf on any kernel, and enough for a small program.
 const MIN_RING_BYTES: usize = 64 * 1024;
 
+/// Offsets of data_head and data_tail in struct perf_event_mmap_page.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
 /// Memory that the kernel writes records to: one page of bookkeeping, then a power of two of pages.
 #[derive(Debug)]
 struct Ring {
@@ -425,11 +431,16 @@ impl Ring {
         unsafe { &*at }
     }
 
+    /// No room for another record, whatever its size: some may have been lost.
+    fn is_full(&self) -> bool {
+        // A mapping's record holds a path.
+        const LARGEST_RECORD: u64 = 4096 + 256;
+        let used = self.word(HEAD).load(Ordering::Acquire) - self.word(TAIL).load(Ordering::Relaxed);
+        self.data as u64 - used.min(self.data as u64) < LARGEST_RECORD
+    }
+
     /// Copies out what was written since the last time.
     fn take(&mut self) -> Vec<Vec<u8>> {
-        // Offsets of data_head and data_tail in struct perf_event_mmap_page.
-        const HEAD: usize = 1024;
-        const TAIL: usize = 1032;
         let head = self.word(HEAD).load(Ordering::Acquire);
         let mut tail = self.word(TAIL).load(Ordering::Relaxed);
         let mut records = Vec::new();

@@ -59,6 +59,8 @@ const KILL: i32 = 9;
 #[derive(Debug)]
 pub struct Tracer {
     null: OwnedFd,
+    /// Memory for perf's records, where they are asked for.
+    pub ring_bytes: usize,
 }
 
 impl Tracer {
@@ -68,7 +70,7 @@ impl Tracer {
     /// Where `/dev/null` cannot be opened.
     pub fn new() -> Result<Tracer> {
         let null = File::options().read(true).write(true).open("/dev/null").context(|| "/dev/null")?;
-        Ok(Tracer { null: above_standard(null.into())? })
+        Ok(Tracer { null: above_standard(null.into())?, ring_bytes: records::RING_BYTES })
     }
 
     /// One start of `program`. `timeout_ns` ends it; `before` runs while the child waits to be released.
@@ -89,7 +91,9 @@ impl Tracer {
         let mut traced = Probed::fork(program, streams).context(|| "cannot start a traced command")?;
         traced.seize().map_err(|e| NotTraced::Denied(format!("ptrace: {}", Error::from(e))))?;
         let perf = match watch {
-            Watch::Marks | Watch::Faults => Some(records::open(traced.pid(), &[], watch == Watch::Faults)?),
+            Watch::Marks | Watch::Faults => {
+                Some(records::open(traced.pid(), &[], watch == Watch::Faults, self.ring_bytes)?)
+            }
             Watch::Loader | Watch::Calls | Watch::All => None,
         };
         before();
