@@ -40,6 +40,8 @@ class Setting:
     fails: str | None
     # An edit of the linked file.
     edit: str | None
+    # Why no count of its file can predict it.
+    unpredictable: str | None
     quick: bool
 
 
@@ -56,20 +58,23 @@ class Experiment:
     # Taken by `make experiments-quick`.
     quick: bool
     budget_seconds: float
+    # The init functions of its libraries are measured with the host model: what they do is in no count.
+    measure_init: bool = False
     path: Path = field(repr=False, default=Path())
 
     def quickly(self) -> "Experiment":
         """The same with what the quick run leaves out left out."""
         settings = [s for s in self.settings if s.quick]
         return Experiment(
-            self.name, self.title, self.question, self.program, settings, True, QUICK_BUDGET_SECONDS, self.path
-        )
+            self.name, self.title, self.question, self.program, settings, True, QUICK_BUDGET_SECONDS,
+            self.measure_init, self.path,
+        )  # fmt: skip
 
 
-TOP_KEYS = {"title", "question", "quick", "budget_seconds", "program", "build", "setting"}
+TOP_KEYS = {"title", "question", "quick", "budget_seconds", "measure_init", "program", "build", "setting"}
 BUILD_KEYS = {"compiler", "flags", "library_flags"}
 SETTING_KEYS = {
-    "name", "compiler", "flags", "library_flags", "program", "env", "expect", "sign", "fails", "edit", "quick",
+    "name", "compiler", "flags", "library_flags", "program", "env", "expect", "sign", "fails", "edit", "unpredictable", "quick",
 }  # fmt: skip
 EDITS = {"drop-section-headers"}
 
@@ -134,6 +139,7 @@ def read_setting(table: dict, build: dict, program: dict, is_base: bool) -> Sett
         sign=sign,
         fails=table.get("fails"),
         edit=table.get("edit"),
+        unpredictable=table.get("unpredictable"),
         quick=table.get("quick", True),
     )
 
@@ -160,7 +166,7 @@ def read(path: Path) -> Experiment:
         check(0 < budget <= 60, "budget_seconds: between 0 and 60")
         return Experiment(
             path.stem, table["title"], table["question"], program["name"], settings, table.get("quick", False),
-            budget, path,
+            budget, table.get("measure_init", False), path,
         )  # fmt: skip
     except (Invalid, tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise Invalid(f"{path.name}: {e}") from None

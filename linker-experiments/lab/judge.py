@@ -53,10 +53,11 @@ class Outcome:
         return (against["difference_ns"], *((r - 1) * base for r in against["ratio_ci95"]))
 
     def predicted_ns(self) -> int | None:
-        """exec to entry, and the end of the process."""
+        """exec to entry, the program's own init functions, and the end of the process."""
         if not self.predicted:
             return None
-        return self.predicted["predicted_ns"]["value"] + (self.predicted.get("predicted_end_ns") or 0)
+        more = ("predicted_own_init_ns", "predicted_end_ns")
+        return self.predicted["predicted_ns"]["value"] + sum(self.predicted.get(k) or 0 for k in more)
 
 
 @dataclass
@@ -89,17 +90,25 @@ def predicted_difference(base: Outcome, outcome: Outcome) -> int | None:
     return None if a is None or b is None else b - a
 
 
-def comparable(base: Outcome, outcome: Outcome) -> bool:
+BEHIND_ENTRY = (
+    "predicted to the entry point, behind which static and dynamic programs, and those of other C libraries, have "
+    "different things left to do"
+)
+
+
+def why_not_judged(base: Outcome, outcome: Outcome) -> str | None:
     """Predictions end at the entry point. A static program's C library does behind it what a dynamic one's does before
-    it, so the whole starts of the two differ by something else."""
+    it, so the whole starts of the two differ by something else. And what a function does is in no table."""
+    if outcome.setting.unpredictable:
+        return outcome.setting.unpredictable
     a, b = base.facts, outcome.facts
-    return all(a[f] == b[f] for f in ("loader", "libc"))
+    return None if all(a[f] == b[f] for f in ("loader", "libc")) else BEHIND_ENTRY
 
 
 def prediction_holds(base: Outcome, outcome: Outcome) -> bool | None:
     """Whether a predicted difference is where it should be; None where it cannot be judged."""
     predicted, measured = predicted_difference(base, outcome), outcome.difference()
-    if predicted is None or measured is None or outcome is base or not comparable(base, outcome):
+    if predicted is None or measured is None or outcome is base or why_not_judged(base, outcome):
         return None
     value, low, high = measured
     slack = max(PREDICTION_SHARE * abs(value), PREDICTION_NS)

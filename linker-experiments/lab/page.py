@@ -2,7 +2,7 @@
 
 import textwrap
 
-from .judge import Done, Outcome, comparable, predicted_difference, prediction_holds
+from .judge import Done, Outcome, predicted_difference, prediction_holds, why_not_judged
 
 WIDTH = 110
 
@@ -112,7 +112,7 @@ def against(done: Done, o: Outcome) -> list[str]:
     low, high = versus["ratio_ci95"] or (float("nan"), float("nan"))
     predicted = predicted_difference(done.base, o)
     mark = {True: "", False: " !", None: ""}[prediction_holds(done.base, o)]
-    mark = mark if comparable(done.base, o) else " ~"
+    mark = " ~" if why_not_judged(done.base, o) else mark
     return [
         f"{versus['ratio']:.3f}",
         f"[{low:.3f}, {high:.3f}]",
@@ -150,11 +150,8 @@ def prediction_note(done: Done, outcomes: list[Outcome]) -> str:
         marks = "" if all(judged) else " (! marks the others)"
         limits = "15 %, 20 µs or the measured interval"
         out = paragraph(f"predicted differences: {sum(judged)} of {len(judged)} within {limits}{marks}")
-    if not all(comparable(done.base, o) for o in others):
-        out += paragraph(
-            "~ predicted to the entry point, behind which static and dynamic programs, and those of other C libraries, "
-            "have different things left to do: not judged"
-        )
+    for why in dict.fromkeys(w for w in (why_not_judged(done.base, o) for o in others) if w):
+        out += paragraph(f"~ {why}: not judged")
     return out
 
 

@@ -46,9 +46,9 @@ class Premain:
         """One file's prediction. Raises Trouble where the model knows nothing of such programs."""
         return self.document(["predict", "--model", str(self.model), path], cwd, env)["files"][0]
 
-    def calibrate(self, model: Path, quick: bool, cwd: Path) -> None:
-        """Measures this host's unit costs. Raises Trouble."""
-        words = ["calibrate", *(["--quick"] if quick else []), "--model", str(model)]
+    def calibrate(self, model: Path, quick: bool, programs: list[Path], cwd: Path) -> None:
+        """Measures this host's unit costs, and what the libraries of some programs do at start. Raises Trouble."""
+        words = ["calibrate", *(["--quick"] if quick else []), "--model", str(model), "--", *map(str, programs)]
         done = self.call(words, cwd)
         if done.returncode != 0:
             raise Trouble(f"premain {shlex.join(words)}: {done.stderr.strip()}")

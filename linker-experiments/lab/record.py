@@ -56,4 +56,4 @@ def document(done: Done, when: str, premain: str) -> dict:
 
 def predicted(o: Outcome) -> dict:
     """One entry of a predict's `files`, without its terms."""
-    return {k: o.predicted[k] for k in ("path", "predicted_ns", "predicted_end_ns") if k in o.predicted}
+    return {k: o.predicted[k] for k in ("path", "predicted_ns", "predicted_own_init_ns", "predicted_end_ns") if k in o.predicted}

@@ -146,6 +146,11 @@ pub struct Steps {
 }
 
 impl Symbols {
+    /// Its symbols are found by DT_HASH alone.
+    pub(super) fn has_only_sysv_hash(&self) -> bool {
+        self.hash.gnu.is_none() && self.hash.sysv.is_some()
+    }
+
     /// Calls `visit` with each symbol whose hash agrees, until it returns true.
     ///
     pub(super) fn candidates(&self, name: &mut Hashed<'_>, steps: &mut Steps, visit: impl FnMut(u32) -> bool) {

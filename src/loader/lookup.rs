@@ -31,6 +31,8 @@ pub struct Wanted<'a> {
 pub struct Walk {
     /// Objects that were asked.
     pub probes: u64,
+    /// Of these, objects that have no DT_GNU_HASH.
+    pub sysv: u64,
     /// Objects whose bloom filter let the name through without having it.
     pub false_hits: u64,
     /// Chain entries looked at.
@@ -45,6 +47,7 @@ impl Walk {
     /// Adds another walk's cost.
     pub fn add_cost(&mut self, other: &Walk) {
         self.probes = self.probes.saturating_add(other.probes);
+        self.sysv = self.sysv.saturating_add(other.sysv);
         self.false_hits = self.false_hits.saturating_add(other.false_hits);
         self.chain = self.chain.saturating_add(other.chain);
     }
@@ -70,6 +73,7 @@ impl Space<'_> {
             }
             let Some(Some(object)) = self.objects.get(index) else { continue };
             walk.probes = walk.probes.saturating_add(1);
+            walk.sysv = walk.sysv.saturating_add(u64::from(object.has_only_sysv_hash()));
             if let Some(symbol) = glibc_in(object, &mut wanted, &mut walk) {
                 walk.found = Some((index, symbol));
                 break;
@@ -87,6 +91,7 @@ impl Space<'_> {
             }
             let Some(Some(object)) = self.objects.get(index) else { continue };
             walk.probes = walk.probes.saturating_add(1);
+            walk.sysv = walk.sysv.saturating_add(u64::from(object.has_only_sysv_hash()));
             if let Some(symbol) = musl_in(object, &mut wanted, &mut walk) {
                 walk.found = Some((index, symbol));
                 break;

@@ -173,6 +173,10 @@ pub struct Totals {
     pub lookups_cached: Option<u64>,
     /// Objects asked by all look-ups: the "lookup in file" lines of `LD_DEBUG=symbols`.
     pub probes: Option<u64>,
+    /// Of these, objects without DT_GNU_HASH.
+    pub probes_sysv: Option<u64>,
+    /// Distinct definitions that are found in another object than the one that asks.
+    pub targets: Option<u64>,
     /// PLT slots left for their first call.
     pub lazy_slots: Option<u64>,
     /// `open`s and `stat`s that fail during the search.
@@ -390,6 +394,7 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
         objects.push(object);
     }
     let counted = lookups.is_some();
+    let (probes_sysv, targets) = (lookups.as_ref().map(|l| l.probes_sysv), lookups.as_ref().map(|l| l.targets));
     let mut closure = Closure {
         loader: Some(Loader {
             path: interpreter.to_path_buf(),
@@ -407,7 +412,7 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
-    closure.totals = totals(&closure, search.counts, counted);
+    closure.totals = Totals { probes_sysv, targets, ..totals(&closure, search.counts, counted) };
     closure.missing = search.missing;
     closure
 }
@@ -446,6 +451,8 @@ fn totals(closure: &Closure, counts: SearchCounts, counted: bool) -> Totals {
         lookups: counted.then(|| sum(&|o| o.lookups.unwrap_or(0)).saturating_add(own(&|t| t.lookups))),
         lookups_cached: counted.then(|| sum(&|o| o.lookups_cached.unwrap_or(0))),
         probes: counted.then(|| sum(&|o| o.probes.unwrap_or(0)).saturating_add(own(&|t| t.probes))),
+        probes_sysv: counted.then_some(0),
+        targets: counted.then_some(0),
         lazy_slots: counted.then(|| sum(&|o| o.lazy_slots.unwrap_or(0))),
         failed_opens: counts.failed_opens.saturating_add(counts.failed_stats),
         failed_stats: counts.failed_stats,

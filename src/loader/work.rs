@@ -36,6 +36,10 @@ pub(super) struct Lookups {
     pub(super) unresolved: Vec<Unresolved>,
     pub(super) costly: Vec<Costly>,
     pub(super) bindings: Vec<Binding>,
+    /// Distinct definitions that are found in another object than the one that asks.
+    pub(super) targets: u64,
+    /// Probes of objects that have no DT_GNU_HASH.
+    pub(super) probes_sysv: u64,
     pub(super) gave_up: bool,
 }
 
@@ -52,6 +56,8 @@ struct Counter<'a> {
     /// Where each STB_GNU_UNIQUE name was bound first.
     unique: HashMap<Vec<u8>, (usize, u32)>,
     heap: BinaryHeap<Reverse<(u64, usize, u32)>>,
+    /// Definitions found so far: a bit a symbol, by object.
+    found: Vec<Vec<u64>>,
     out: Lookups,
 }
 
@@ -80,6 +86,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         steps: 0,
         unique: HashMap::new(),
         heap: BinaryHeap::new(),
+        found: vec![Vec::new(); search.loaded.len()],
         out: Lookups { by_object: vec![Counted::default(); search.loaded.len()], ..Lookups::default() },
     };
     let loader = search.interpreter.unwrap_or(usize::MAX);
@@ -142,6 +149,8 @@ impl<'a> Counter<'a> {
             let times = if self.is_musl { u64::from(request.uses) } else { 1 };
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
+            self.out.probes_sysv = self.out.probes_sysv.saturating_add(walk.sysv.saturating_mul(times));
+            self.note_target(index, &walk);
             self.note(index, symbols, request, &walk);
         }
         if !self.is_musl {
@@ -186,6 +195,22 @@ impl<'a> Counter<'a> {
         let own = if is_copy { (index, request.symbol) } else { found };
         let first = *self.unique.entry(symbols.name_of(request).to_vec()).or_insert(own);
         Some(if is_copy { found } else { first })
+    }
+
+    /// Counts a definition the first time that another object finds it: its symbol, name and hash entry are then read for
+    /// the first time. (The symbol is one of its table's, so the bits are fewer than the file's bytes.)
+    fn note_target(&mut self, index: usize, walk: &Walk) {
+        let Some((owner, symbol)) = walk.found.filter(|(owner, _)| *owner != index) else { return };
+        let Some(bits) = self.found.get_mut(owner) else { return };
+        let word = symbol as usize / 64;
+        if bits.len() <= word {
+            bits.resize(word.saturating_add(1), 0);
+        }
+        let mask = 1u64 << (symbol % 64);
+        if let Some(word) = bits.get_mut(word).filter(|w| **w & mask == 0) {
+            *word |= mask;
+            self.out.targets = self.out.targets.saturating_add(1);
+        }
     }
 
     /// Keeps what reports want of a look-up.

@@ -164,6 +164,7 @@ impl<'a> Writer<'a> {
         let relative = |count, stride, packing| Some(Relative { count, stride, packing });
         self.program("relative dense 20000", &[], |r| r.relative = relative(20_000, 8, Packing::Plain))?;
         self.program("relative dense 60000", &[], |r| r.relative = relative(60_000, 8, Packing::Plain))?;
+        self.program("relative dense 500000", &[], |r| r.relative = relative(500_000, 8, Packing::Plain))?;
         if self.family == Family::Glibc {
             self.program("relr dense 20000", &[], |r| r.relative = relative(20_000, 8, Packing::Relr))?;
             self.program("relr dense 60000", &[], |r| r.relative = relative(60_000, 8, Packing::Relr))?;
@@ -232,9 +233,15 @@ impl<'a> Writer<'a> {
             libs.push(provider.clone());
             self.program(&format!("lookups 1000 behind {before}"), &libs, |r| r.imports = used(1_000))?;
         }
-        let sysv = self.many("sysv", 12, |r| r.hash = Hash::Sysv)?;
+        // A table of undefined names alone would be passed by too cheaply: in a real one, names have to be compared.
+        let other = |i: usize| format!("premain_other_{i:05}").into_bytes();
+        let sysv = self.many("sysv", 12, |r| (r.hash, r.exports) = (Hash::Sysv, (0..16).map(other).collect()))?;
         let libs: Vec<PathBuf> = sysv.into_iter().chain([provider.clone()]).collect();
         self.program("lookups 1000 behind 12 sysv", &libs, |r| r.imports = used(1_000))?;
+        let turns = [0, 1].map(|i: usize| Import { relocations: 2_500, ..Import::new(names[i].clone(), Use::GlobDat) });
+        self.program("lookups 5000 of 2 symbols", std::slice::from_ref(&provider), |r| {
+            (r.imports, r.in_turns) = (turns.to_vec(), true);
+        })?;
         if self.family == Family::Musl {
             // musl has no cache, and looks the same name up at another cost than a new one: real files rarely repeat names.
             return Ok(());

@@ -35,6 +35,8 @@ pub struct Prediction {
     pub ci95: [f64; 2],
     /// What the same work costs when the process ends, nanoseconds.
     pub end_ns: f64,
+    /// What calling the program's own init functions costs, behind its entry point, nanoseconds; what they do is unknown.
+    pub own_init_ns: f64,
     /// Terms of `value_ns`, largest first.
     pub terms: Vec<Share>,
     /// Init functions whose own code is in no term: the interval grows with them.
@@ -60,6 +62,8 @@ pub fn predict(model: &Model, closure: &Closure) -> Result<Prediction> {
     let family = Family::of(work.flavour).context(|| "its loader is not known")?;
     let fitted = model.family(family).context(|| format!("the model has no costs for {}", family.name()))?;
     let mut prediction = of_work(fitted, work);
+    let own = closure.objects.first().map_or(0, |o| o.init_functions);
+    prediction.own_init_ns = own as f64 * fitted.entry.unit_ns[T::Constructor as usize];
     let libraries = closure.objects.iter().skip(1).filter(|o| o.init_functions > 0);
     for object in libraries {
         match model.library(&object.path) {
@@ -89,6 +93,7 @@ pub fn of_work(fitted: &FamilyModel, work: Work) -> Prediction {
         value_ns,
         ci95: [noise, 0.0],
         end_ns: fitted.end.time(&work.counts),
+        own_init_ns: 0.0,
         terms,
         unknown_init: 0.0,
         family: fitted.family,

@@ -3,7 +3,7 @@
 use super::fit::{FamilyModel, Span};
 use super::predict::{Prediction, difference};
 use super::store::Model;
-use super::work::{T, Work};
+use super::work::{NEAR, T, Work};
 use crate::facts::LinkFacts;
 use crate::loader::Closure;
 use crate::loader::host::Host;
@@ -126,6 +126,7 @@ impl Maker<'_> {
         let n = relative as f64;
         let (saving, half) = self.saved(|w| {
             w.add(T::Relative, -n);
+            w.add(T::RelativeFar, -(relative.saturating_sub(NEAR) as f64));
             w.add(T::Relr, n);
             w.add(T::PageRead, -n * RECORD / RUN);
         });

@@ -44,10 +44,12 @@ terms! {
     PageWritten: "page written", "a page of a file written before the entry point (copied on write)";
     PageRead: "page read", "a run of 16 pages of a file touched";
     Relative: "relative", "a relative relocation with a record";
+    RelativeFar: "relative far", "a relative relocation beyond the first 100,000 of an object";
     Relr: "relr", "a packed relative relocation";
-    Lookup: "lookup", "a symbol look-up that finds it in the first object asked";
+    Lookup: "lookup", "a symbol look-up, in the first object asked";
+    Target: "target", "a symbol found for the first time in another object";
     Probe: "probe", "a further object asked, DT_GNU_HASH";
-    ProbeSysv: "probe sysv", "a further object asked, DT_HASH";
+    ProbeSysv: "probe sysv", "an object asked that has DT_HASH alone";
     Cached: "cached", "a relocation for the symbol of the one before";
     Irelative: "irelative", "a relocation through a resolver function";
     Constructor: "constructor", "an init function";
@@ -63,6 +65,9 @@ pub struct Work {
     /// Whose rules load it.
     pub flavour: Option<Flavour>,
 }
+
+/// Records of relative relocations (2.4 MB) that a processor's own caches hold from one start to the next, or nearly.
+pub const NEAR: u64 = 100_000;
 
 /// Pages of 4 KiB that the kernel maps around a fault on a file's page (`fault_around_bytes`, 64 KiB by default).
 const FAULT_AROUND: f64 = 16.0;
@@ -124,7 +129,9 @@ impl Work {
                 work.add(T::Constructor, object.init_functions as f64);
             }
             if flavour.is_some() {
-                work.add(T::Relative, object.relocations.relative as f64);
+                let relative = object.relocations.relative;
+                work.add(T::Relative, relative as f64);
+                work.add(T::RelativeFar, relative.saturating_sub(NEAR) as f64);
                 work.add(T::Relr, object.relocations.relr as f64);
                 work.add(T::Irelative, object.relocations.irelative as f64);
             }
@@ -144,7 +151,10 @@ impl Work {
         let t = &closure.totals;
         let lookups = t.lookups.unwrap_or(0) as f64;
         self.add(T::Lookup, lookups);
-        self.add(T::Probe, (t.probes.unwrap_or(0) as f64 - lookups).max(0.0));
+        let sysv = t.probes_sysv.unwrap_or(0) as f64;
+        self.add(T::Target, t.targets.unwrap_or(0) as f64);
+        self.add(T::Probe, (t.probes.unwrap_or(0) as f64 - lookups - sysv).max(0.0));
+        self.add(T::ProbeSysv, sysv);
         self.add(T::Cached, t.lookups_cached.unwrap_or(0) as f64);
     }
 

@@ -132,6 +132,8 @@ pub fn totals(t: &Totals) -> Json {
         ("lookups", t.lookups.into()),
         ("lookups_cached", t.lookups_cached.into()),
         ("probes", t.probes.into()),
+        ("probes_sysv", t.probes_sysv.into()),
+        ("targets", t.targets.into()),
         ("lazy_slots", t.lazy_slots.into()),
         ("failed_opens", t.failed_opens.into()),
         ("failed_stats", t.failed_stats.into()),

@@ -64,6 +64,7 @@ pub fn prediction(path: &std::path::Path, p: &Prediction) -> Json {
         ("path", Json::os(path.as_os_str())),
         ("family", Json::Str(p.family.name().to_string())),
         ("predicted_ns", predicted(p)),
+        ("predicted_own_init_ns", whole(p.own_init_ns)),
         ("predicted_end_ns", whole(p.end_ns)),
         ("terms", Json::array(p.terms.iter().map(term))),
         ("unknown_init_functions", Json::Uint(p.unknown_init as u64)),

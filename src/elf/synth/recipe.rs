@@ -93,6 +93,8 @@ pub struct Recipe {
     pub relative: Option<Relative>,
     /// Symbols of others.
     pub imports: Vec<Import>,
+    /// Their relocations take turns, so that glibc's cache of one entry never helps.
+    pub in_turns: bool,
     /// Relocations whose address comes from a resolver function.
     pub irelative: u64,
     /// Names of functions that this file defines; each only returns.
@@ -131,6 +133,7 @@ impl Recipe {
             flags_1: object::elf::DF_1_PIE.0,
             relative: None,
             imports: Vec::new(),
+            in_turns: false,
             irelative: 0,
             exports: Vec::new(),
             hash: Hash::Gnu,

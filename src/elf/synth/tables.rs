@@ -83,17 +83,9 @@ impl Builder<'_> {
         }
         let relative_count = records.len() as u64;
         let mut slot = places.got;
-        for import in &self.recipe.imports {
-            let kind = match import.used_as {
-                Use::Absolute => self.types.absolute,
-                Use::GlobDat => self.types.glob_dat,
-                Use::JumpSlot | Use::Copy(_) => continue,
-            };
-            let symbol = self.symbol_index(&import.name);
-            for _ in 0..import.relocations {
-                records.push(Record { offset: slot, kind, symbol, addend: 0 });
-                slot = slot.saturating_add(self.target.word());
-            }
+        for (kind, symbol) in self.named() {
+            records.push(Record { offset: slot, kind, symbol, addend: 0 });
+            slot = slot.saturating_add(self.target.word());
         }
         for (name, offset, _) in self.copies(places) {
             records.push(Record { offset, kind: self.types.copy, symbol: self.symbol_index(&name), addend: 0 });
@@ -103,6 +95,24 @@ impl Builder<'_> {
             slot = slot.saturating_add(self.target.word());
         }
         (records, relative_count)
+    }
+
+    /// Type and symbol of each relocation outside the PLT that names one, in order.
+    fn named(&self) -> Vec<(u32, u32)> {
+        let mut named: Vec<(u64, u32, u32)> = Vec::new();
+        for import in &self.recipe.imports {
+            let kind = match import.used_as {
+                Use::Absolute => self.types.absolute,
+                Use::GlobDat => self.types.glob_dat,
+                Use::JumpSlot | Use::Copy(_) => continue,
+            };
+            let symbol = self.symbol_index(&import.name);
+            named.extend((0..import.relocations).map(|turn| (turn, kind, symbol)));
+        }
+        if self.recipe.in_turns {
+            named.sort_by_key(|(turn, ..)| *turn);
+        }
+        named.into_iter().map(|(_, kind, symbol)| (kind, symbol)).collect()
     }
 
     fn plt_records(&self, places: &Places) -> Vec<Record> {
