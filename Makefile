@@ -9,6 +9,7 @@
 # make fixtures  build the Mach-O fixtures anew (clang-19, lld-19, llvm-19, python3)
 # make experiments-quick  link settings: facts checked, large effects measured (gcc, lld, mold, musl-tools, python3)
 # make experiments  all of linker-experiments/, into $(RESULTS); one: linker-experiments/run NAME
+# make verify-check  does 'check' find a planted 5 %, and nothing where there is none, while others load the machine; 7 minutes
 # make verify-trace  what observing costs, and relocation's share against LD_DEBUG; want a quiet machine, 2 minutes
 # make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
@@ -27,7 +28,7 @@ UNWIND  = $(shell cc -Wl,--version 2>/dev/null | grep -qE 'GNU ld|LLD' && echo -
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: verify-trace verify-bench verify-model all build musl demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
+.PHONY: verify-check verify-trace verify-bench verify-model all build musl demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -80,6 +81,9 @@ verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
 	python3 tests/verify/elf.py --premain $(OUT)/premain
 	python3 tests/verify/trace.py --premain $(OUT)/premain --only sums,faults,syscalls,order
+
+verify-check: build
+	python3 tests/verify/check_power.py $(OUT)/premain
 
 # A/A runs, a known effect, our own memory: wants a quiet machine.
 verify-bench: build

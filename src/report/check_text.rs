@@ -8,6 +8,8 @@ use crate::record::check::{Checked, Evidence, GateMetric, OldProgram, Outcome, R
 use crate::record::counts::Range;
 use crate::report::bench_text;
 use crate::report::table::{Cell, Table};
+use crate::report::warnings::warnings;
+use crate::report::width::wrap;
 use crate::units;
 
 /// The whole report.
@@ -22,26 +24,25 @@ pub fn text(c: &Checked, r: &BenchRecord, style: Style) -> String {
         cells.extend([side(row, row.before), side(row, row.now), changed, allowed(row)].map(Cell::from));
         let word = gate_word(row);
         cells.push(match row.outcome {
-            Outcome::Regression => Cell::warn(word.to_uppercase()),
+            Outcome::Regression if row.fails() => Cell::warn(word.to_uppercase()),
+            Outcome::Regression => Cell::warn(word),
             _ => Cell::from(word),
         });
         table.row(cells);
     }
     t.push_str(&table.render(style));
     t.push('\n');
-    for row in c.rows.iter().filter(|r| r.gated) {
-        let _ = writeln!(t, "{}", sentence(row));
-    }
+    let mut line = |text: &str| wrap(text.trim_end(), style.width).into_iter().for_each(|l| t.push_str(&(l + "\n")));
+    c.rows.iter().filter(|r| r.gated).for_each(|row| line(&sentence(row)));
     let changed = c.rows.iter().filter(|r| !r.gated).map(|r| format!("{} {} {}", r.command, r.metric.name, change(r)));
     let changed: Vec<String> = changed.collect();
     if !changed.is_empty() {
-        let _ = writeln!(t, "also changed, not gated (--metric): {}", changed.join("; "));
+        line(&format!("also changed, not gated (--metric): {}", changed.join("; ")));
     }
-    t.push_str(&bench_text::measured_line(r));
-    t.push_str(&rule(c, r));
-    for w in c.warnings.iter().chain(&r.warnings) {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
-    }
+    line(&bench_text::measured_line(r));
+    line(&rule(c, r));
+    let all: Vec<String> = c.warnings.iter().chain(&r.warnings).cloned().collect();
+    t.push_str(&warnings(&all, style));
     t
 }
 
@@ -59,23 +60,31 @@ fn rule(c: &Checked, r: &BenchRecord) -> String {
 
 /// What all gates say, in a line.
 pub fn headline(c: &Checked) -> String {
-    let file = c.file.display();
-    let gates = |o: Outcome| c.rows.iter().filter(|r| r.gated && r.outcome == o).count();
+    let mut gates = [0u64; 4];
+    for row in c.rows.iter().filter(|r| r.gated) {
+        let slot = match row.outcome {
+            Outcome::Passed => 0,
+            Outcome::Regression if row.fails() => 1,
+            Outcome::Regression => 2,
+            Outcome::NotDecided => 3,
+        };
+        gates[slot] += 1;
+    }
     let said = match overall(&c.rows) {
         Outcome::Regression => "a regression is shown",
+        Outcome::NotDecided if gates[2] > 0 => "no regression is shown; stored samples alone suggest one",
         Outcome::NotDecided => "no regression is shown, not everything is decided",
         Outcome::Passed => "no regression",
     };
-    format!(
-        "check of {file}: {said} ({} passed, {} regressed, {} not decided)",
-        gates(Outcome::Passed),
-        gates(Outcome::Regression),
-        gates(Outcome::NotDecided)
-    )
+    let words = ["passed", "regressed", "suspected", "not decided"];
+    let counts = gates.iter().zip(words).filter(|(n, word)| **n > 0 || *word != "suspected");
+    let counts: Vec<String> = counts.map(|(n, word)| format!("{n} {word}")).collect();
+    format!("check of {}: {said} ({})", c.file.display(), counts.join(", "))
 }
 
 fn gate_word(row: &Row) -> String {
     match (&row.evidence, row.outcome) {
+        (Evidence::Stored(_), Outcome::Regression) => "suspected (weak)".to_string(),
         (Evidence::Stored(_), o) => format!("{} (weak)", o.word()),
         (_, o) => o.word().to_string(),
     }
