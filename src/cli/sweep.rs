@@ -21,8 +21,9 @@ pub(super) const VERB: Verb = Verb {
     ],
     summary: "the cost of a start as a function of a parameter: slope, interval, is it a line",
     flags,
-    notes: "{VAR} is filled in in the command, in --env, --cwd, --stdin and in the commands around the starts. Values with\n\
-            units (200ms, 4KiB) are times and sizes; against a time the slope is a plain number, such as of round trips.",
+    notes: "{VAR} is filled in in the command, in --env, --cwd, --stdin and in the commands around the starts;\n\
+            {VAR*} becomes as many letters as it says. Values with units (200ms, 4KiB) are times and sizes;\n\
+            against a time the slope is a plain number, such as of round trips.",
     run,
 };
 

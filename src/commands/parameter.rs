@@ -135,19 +135,32 @@ fn decimal(units: i64, decimals: u32) -> String {
     format!("{sign}{}.{:0width$}", size / scale, size % scale, width = decimals as usize)
 }
 
-/// `text` with every `{NAME}` replaced, and whether there was one.
+/// More than any system takes as one argument or variable.
+const MOST_BYTES: f64 = 4_194_304.0;
+
+/// `text` with every `{NAME}` replaced by the value and every `{NAME*}` by as many letters `x` as it says, and whether
+/// there was one.
 pub fn fill(text: &OsStr, name: &str, value: &str) -> (OsString, bool) {
-    let (bytes, hole) = (text.as_bytes(), format!("{{{name}}}").into_bytes());
-    let mut out = Vec::with_capacity(bytes.len());
-    let (mut rest, mut found) = (bytes, false);
-    while let Some(at) = rest.windows(hole.len()).position(|w| w == hole) {
+    let (plain, found) = replace(text.as_bytes(), &format!("{{{name}}}"), value);
+    let letters = bytes(value).map(|n| "x".repeat(n.clamp(0.0, MOST_BYTES) as usize));
+    let (out, more) = match letters {
+        Some(letters) => replace(&plain, &format!("{{{name}*}}"), &letters),
+        None => (plain, false),
+    };
+    (OsString::from_vec(out), found || more)
+}
+
+fn replace(text: &[u8], hole: &str, value: &str) -> (Vec<u8>, bool) {
+    let mut out = Vec::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    while let Some(at) = rest.windows(hole.len()).position(|w| w == hole.as_bytes()) {
         out.extend(rest.get(..at).unwrap_or_default());
         out.extend(value.as_bytes());
         rest = rest.get(at + hole.len()..).unwrap_or_default();
         found = true;
     }
     out.extend(rest);
-    (OsString::from_vec(out), found)
+    (out, found)
 }
 
 #[cfg(test)]
@@ -212,5 +225,9 @@ mod tests {
         let text = OsStr::from_bytes(b"\xff{N}x{N}{M}{");
         assert_eq!(fill(text, "N", "7"), (OsStr::from_bytes(b"\xff7x7{M}{").to_os_string(), true));
         assert_eq!(fill(OsStr::new("plain"), "N", "7"), ("plain".into(), false));
+        assert_eq!(fill(OsStr::new("A={N*},{N}"), "N", "3"), ("A=xxx,3".into(), true));
+        assert_eq!(fill(OsStr::new("{N*}"), "N", "1KiB").0.len(), 1024);
+        assert_eq!(fill(OsStr::new("{N*}"), "N", "1e300").0.len(), 4 << 20);
+        assert_eq!(fill(OsStr::new("{N*}"), "N", "words"), ("{N*}".into(), false));
     }
 }

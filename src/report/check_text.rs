@@ -9,7 +9,7 @@ use crate::record::counts::Range;
 use crate::report::bench_text;
 use crate::report::table::{Cell, Table};
 use crate::report::warnings::warnings;
-use crate::report::width::wrap;
+use crate::report::width::paragraph;
 use crate::units;
 
 /// The whole report.
@@ -32,7 +32,7 @@ pub fn text(c: &Checked, r: &BenchRecord, style: Style) -> String {
     }
     t.push_str(&table.render(style));
     t.push('\n');
-    let mut line = |text: &str| wrap(text.trim_end(), style.width).into_iter().for_each(|l| t.push_str(&(l + "\n")));
+    let mut line = |text: &str| t.push_str(&paragraph(text, style.width));
     c.rows.iter().filter(|r| r.gated).for_each(|row| line(&sentence(row)));
     let changed = c.rows.iter().filter(|r| !r.gated).map(|r| format!("{} {} {}", r.command, r.metric.name, change(r)));
     let changed: Vec<String> = changed.collect();

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use crate::output::Style;
 use crate::record::storm::{Level, Side, StormRecord, knee};
 use crate::report::table::Table;
+use crate::report::warnings::warnings;
+use crate::report::width::paragraph;
 use crate::stat::quantile::Summary;
 use crate::units;
 
@@ -14,12 +16,10 @@ pub fn text(s: &StormRecord, style: Style) -> String {
     t.push_str(&table(s).render(style));
     t.push('\n');
     for line in sentences(s) {
-        let _ = writeln!(t, "{line}");
+        t.push_str(&paragraph(&line, style.width));
     }
-    t.push_str(&method(s));
-    for w in &s.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
-    }
+    t.push_str(&paragraph(&method(s), style.width));
+    t.push_str(&warnings(&s.warnings, style));
     t
 }
 

@@ -8,6 +8,8 @@ use crate::record::counts::Range;
 use crate::record::suite::{Arm, OutputMark, SuiteRecord};
 use crate::report::bench_text;
 use crate::report::table::{Cell, Table};
+use crate::report::warnings::warnings;
+use crate::report::width::paragraph;
 use crate::stat::quantile::Summary;
 use crate::units;
 
@@ -58,7 +60,7 @@ pub fn text(s: &SuiteRecord, style: Style) -> String {
     for (_, c) in s.rows() {
         let Some(v) = &c.vs_reference else { continue };
         let reference = s.bench.reference_of(c).map_or("", |r| r.name.as_str());
-        let _ = writeln!(t, "{}", bench_text::compared(&c.name, reference, v, s.bench.delta, span));
+        t.push_str(&paragraph(&bench_text::compared(&c.name, reference, v, s.bench.delta, span), style.width));
     }
     let marks: Vec<OutputMark> = s.rows().filter_map(|(_, c)| s.output_mark(c)).collect();
     let compared = marks.contains(&OutputMark::Same);
@@ -71,10 +73,8 @@ pub fn text(s: &SuiteRecord, style: Style) -> String {
     if let Some(reason) = s.bench.commands.iter().find_map(|c| c.probes.as_ref()?.reason.as_ref()) {
         let _ = writeln!(t, "threads and system calls: {reason}");
     }
-    t.push_str(&bench_text::method_lines(&s.bench));
-    for w in &s.bench.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
-    }
+    t.push_str(&paragraph(&bench_text::method_lines(&s.bench), style.width));
+    t.push_str(&warnings(&s.bench.warnings, style));
     t
 }
 

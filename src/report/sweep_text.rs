@@ -6,6 +6,8 @@ use crate::output::Style;
 use crate::record::sweep::{Kind, SweepRecord};
 use crate::report::bench_text;
 use crate::report::table::{Cell, Table};
+use crate::report::warnings::warnings;
+use crate::report::width::paragraph;
 use crate::report::xy::{Plot, draw};
 use crate::stat::sweep::SweepLine;
 use crate::units;
@@ -20,12 +22,10 @@ pub fn text(s: &SweepRecord, style: Style) -> String {
         let _ = writeln!(t, "{plot}");
     }
     for line in sentences(s) {
-        let _ = writeln!(t, "{line}");
+        t.push_str(&paragraph(&line, style.width));
     }
-    t.push_str(&bench_text::measured_line(&s.bench));
-    for w in &s.bench.warnings {
-        let _ = writeln!(t, "{} {w}", style.warn("warning:"));
-    }
+    t.push_str(&paragraph(&bench_text::measured_line(&s.bench), style.width));
+    t.push_str(&warnings(&s.bench.warnings, style));
     t
 }
 

@@ -50,6 +50,11 @@ pub fn cut(text: &str, width: usize) -> String {
     out
 }
 
+/// Lines of `text`, each wrapped to `width` and ended.
+pub fn paragraph(text: &str, width: usize) -> String {
+    text.lines().flat_map(|line| wrap(line, width)).fold(String::new(), |t, line| t + &line + "\n")
+}
+
 /// `text` in lines of at most `width` columns, broken at spaces where there are any, else in the middle.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);
