@@ -26,7 +26,10 @@ pub fn range(text: &str) -> Result<Parameter, String> {
     let (name, rest) = named(text, "VAR=min..max or VAR=min..max:step")?;
     let (ends, step) = rest.split_once(':').map_or((rest, None), |(e, s)| (e, Some(s)));
     let (min, max) = ends.split_once("..").ok_or("expected VAR=min..max or VAR=min..max:step")?;
-    let (min, max) = (Scaled::parse(min)?, Scaled::parse(max)?);
+    let (mut min, max) = (Scaled::parse(min)?, Scaled::parse(max)?);
+    if min.units == 0 && min.suffix.is_empty() {
+        min.suffix.clone_from(&max.suffix);
+    }
     let step = match step {
         Some(s) => Scaled::parse(s)?,
         None => Scaled { units: 1, decimals: 0, suffix: max.suffix.clone() },
@@ -169,6 +172,7 @@ mod tests {
 
     #[test]
     fn ranges_step_exactly_and_keep_their_unit() {
+        assert_eq!(range("N=0..8k:4k").unwrap().values, range("N=0k..8k:4k").unwrap().values);
         for (text, values, kind) in [
             ("N=0..4", &["0", "1", "2", "3", "4"][..], Kind::Number),
             ("N=0..1:0.25", &["0.00", "0.25", "0.50", "0.75", "1.00"], Kind::Number),

@@ -9,6 +9,7 @@ use crate::measure::command::Command;
 use crate::measure::log::Log;
 use crate::measure::plan::Order;
 use crate::measure::sample::Sample;
+use crate::record::course::{Course, course};
 use crate::record::disturbances;
 use crate::record::host::HostRecord;
 use crate::record::probes::Probes;
@@ -172,6 +173,8 @@ pub struct CommandRecord {
     pub held_open: u64,
     /// Summaries in the order of [`METRICS`]; none where no start gave a value.
     pub metrics: Vec<Option<Summary>>,
+    /// Its course, where the run is long.
+    pub course: Option<Course>,
     /// What it wrote.
     pub output: Option<OutputFacts>,
     /// Against the reference, for candidates.
@@ -271,6 +274,7 @@ impl BenchRecord {
             if role == Role::Candidate {
                 record.vs_reference = versus_by_metric(log, [reference, arm], metric, setting.seed, delta)?;
             }
+            record.course = course(&samples, setting.main_metric());
             record.failures = samples.iter().filter(|s| failed(arm, s)).count() as u64;
             records.push(record);
         }
@@ -319,6 +323,7 @@ fn summarise(name: &str, argv: &[OsString], path: &std::path::Path, role: Role, 
         exit_codes,
         held_open: samples.iter().filter(|s| s.held_open).count() as u64,
         metrics: metrics.collect(),
+        course: None,
         output,
         vs_reference: None,
         probes: None,

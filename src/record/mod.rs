@@ -5,6 +5,7 @@ pub mod bench;
 pub mod check;
 pub mod correlation;
 pub mod counts;
+pub mod course;
 pub mod disturbances;
 pub mod host;
 pub mod numbers;

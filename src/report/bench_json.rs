@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::json::Json;
 use crate::measure::sample::Sample;
 use crate::record::bench::{BenchRecord, CommandRecord, METRICS, VersusReference};
+use crate::record::course::{Course, Part, Slow};
 use crate::record::probes::Probes;
 use crate::report::host_json;
 use crate::stat::drift::Drift;
@@ -83,6 +84,7 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
             j.push("max_rss_floor_bytes", r.control.metric("max_rss_bytes").map(summary_json));
         }
     }
+    j.push("course", c.course.as_ref().map(course));
     j.push("vs_reference", c.vs_reference.as_ref().map(|v| versus(v, r.delta)));
     j.push("probes", c.probes.as_ref().map(probes));
     j.push(
@@ -100,6 +102,29 @@ pub fn command(r: &BenchRecord, c: &CommandRecord) -> Json {
     );
     j.push("stdout_held_open", c.held_open);
     j
+}
+
+/// A long run's tail, tenths and slowest starts.
+fn course(c: &Course) -> Json {
+    let part = |p: &Part| {
+        Json::object([
+            ("from_round", p.from_round.into()),
+            ("p50_ns", p.p50.into()),
+            ("max_ns", p.max.into()),
+            ("max_rss_bytes", p.max_rss_bytes.into()),
+        ])
+    };
+    let slow = |s: &Slow| Json::object([("round", Json::from(s.round)), ("ns", s.ns.into())]);
+    let [p90, p99, p999] = c.tail;
+    Json::object([
+        ("p90_ns", Json::from(p90)),
+        ("p99_ns", p99.into()),
+        ("p99_9_ns", p999.into()),
+        ("tenths", Json::array(c.parts.iter().map(part))),
+        ("slowest", Json::array(c.slowest.iter().map(slow))),
+        ("memory_grows", c.memory_grows.into()),
+        ("worst_grows", c.worst_grows.into()),
+    ])
 }
 
 /// What was observed.

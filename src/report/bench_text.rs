@@ -5,11 +5,12 @@ use std::fmt::Write;
 use crate::measure::sample::Sample;
 use crate::output::Style;
 use crate::record::bench::{BenchRecord, CommandRecord, MAIN_METRIC, VersusReference};
+use crate::record::course::Part;
 use crate::record::probes::Probes;
 use crate::report::plot::{self, Series, distributions};
 use crate::report::table::Table;
 use crate::report::warnings::warnings;
-use crate::report::width::wrap;
+use crate::report::width::{paragraph, wrap};
 use crate::stat::paired::IntervalMethod;
 use crate::stat::quantile::Summary;
 use crate::stat::verdict::Verdict;
@@ -21,10 +22,48 @@ pub fn text(r: &BenchRecord, style: Style) -> String {
     t.push('\n');
     t.push_str(&comparisons(r, style));
     t.push_str(&observed(r, style));
+    t.push_str(&courses(r, style));
     for line in method_lines(r).lines().flat_map(|l| wrap(l, style.width)) {
         let _ = writeln!(t, "{}", style.dim(&line));
     }
     t.push_str(&warnings(&r.warnings, style));
+    t
+}
+
+/// Long runs: tail, tenths, the slowest.
+fn courses(r: &BenchRecord, style: Style) -> String {
+    let mut t = String::new();
+    for command in &r.commands {
+        let Some(c) = &command.course else { continue };
+        let time = |ns: u64| units::time(ns as f64);
+        let range = |of: fn(&Part) -> u64, say: fn(f64) -> String| {
+            let (low, high) = (c.parts.iter().map(of).min(), c.parts.iter().map(of).max());
+            let (low, high) = (say(low.unwrap_or(0) as f64), say(high.unwrap_or(0) as f64));
+            if low == high { format!("{low} in each") } else { format!("{low} to {high}") }
+        };
+        let [p90, p99, p999] = c.tail.map(time);
+        let slow: Vec<String> = c.slowest.iter().map(|s| format!("{} in round {}", time(s.ns), s.round)).collect();
+        let grows = |yes: bool| if yes { "rises" } else { "no rise shown" };
+        let lines = [
+            format!(
+                "{}, {} starts: p90 {p90}, p99 {p99}, p99.9 {p999}; {}",
+                command.name,
+                units::count(command.starts),
+                units::counted(command.failures, "failure")
+            ),
+            format!(
+                "  tenths of the run: p50 {}; slowest {} ({}); peak memory {} ({})",
+                range(|p| p.p50, units::time),
+                range(|p| p.max, units::time),
+                grows(c.worst_grows),
+                range(|p| p.max_rss_bytes, |n| units::bytes(n as u64)),
+                grows(c.memory_grows)
+            ),
+            format!("  slowest: {}", slow.join(", ")),
+        ];
+        lines.iter().for_each(|line| t.push_str(&paragraph(line, style.width)));
+        t.push('\n');
+    }
     t
 }
 
