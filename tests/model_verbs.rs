@@ -32,6 +32,18 @@ fn a_model_is_made_used_and_refused_elsewhere() {
     let sum: f64 = file.get("terms").and_then(Json::as_array).unwrap().iter().map(|t| number(t, "ns")).sum();
     assert!((sum - value).abs() <= 20.0, "terms sum to {sum}, the prediction is {value}: only rounding may differ");
 
+    let (code, out, err) = run(["inspect", "--json", "--predict", "--model", model, "/bin/true"]);
+    assert_eq!(code, 0, "{err}");
+    let inspected = Json::parse(&out).unwrap();
+    let of_file = inspected.get("files").and_then(Json::as_array).unwrap()[0].get("predicted_ns").unwrap();
+    assert_eq!(number(of_file, "value"), value, "inspect and predict agree");
+    let (code, out, err) = run(["survey", "--json", "--sort", "predicted", "--model", model, "/bin/true", "/bin/ls"]);
+    assert_eq!(code, 0, "{err}");
+    let survey = Json::parse(&out).unwrap();
+    let files = survey.get("files").and_then(Json::as_array).unwrap();
+    let of = |i: usize| number(files[i].get("predicted_ns").unwrap(), "value");
+    assert!(files.len() == 2 && of(0) >= of(1), "{survey}");
+
     let text = std::fs::read_to_string(model).unwrap();
     let kernel = made.get("model").and_then(|m| m.get("host")).and_then(|h| h.get("kernel"));
     let foreign = text.replace(kernel.and_then(Json::as_str).unwrap(), "0.0.0-elsewhere");
@@ -39,6 +51,10 @@ fn a_model_is_made_used_and_refused_elsewhere() {
     let (code, _, err) = run(["predict", "--model", model, "/bin/true"]);
     assert_eq!(code, 2);
     assert!(err.contains("0.0.0-elsewhere") && err.contains("premain calibrate"), "{err}");
+    for verb in [&["survey", "--sort", "predicted"][..], &["inspect", "--predict"]] {
+        let (code, _, err) = run(verb.iter().copied().chain(["--model", model, "/bin/true"]));
+        assert!(code == 2 && err.contains("premain calibrate"), "{verb:?}: {err}");
+    }
 }
 
 #[test]

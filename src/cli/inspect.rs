@@ -76,6 +76,15 @@ static SHOW_ROWS: &[Row<ShowOptions>] = &[
         o.cross_check = true;
         Ok(())
     }),
+    Row::switch("predict", None, "what a start will cost here, by the model that 'calibrate' made", |o, _| {
+        o.predict = true;
+        Ok(())
+    }),
+    Row::value("model", None, "FILE", "that model, instead of the one in the cache", |o: &mut ShowOptions, v| {
+        o.model = Some(v.owned()?.into());
+        Ok(())
+    })
+    .rare(),
     Row::switch("jsonl", None, "one JSON object a line, one line a file", |o, _| {
         o.jsonl = true;
         Ok(())

@@ -29,9 +29,9 @@ static SURVEY: Groups<Options> = &[("what is shown", ROWS)];
 static ROWS: &[Row<Options>] = &[
     Row::choice(
         "sort",
-        &["pages", "relocations", "lookups", "objects", "size"],
+        &["pages", "relocations", "lookups", "objects", "size", "predicted"],
         "KEY",
-        "rank by pages written (default), relocations, lookups, objects or size",
+        "rank by pages written (default), relocations, lookups, objects, size, or predicted time (by the model of 'calibrate')",
         |o, v| {
             o.sort = Some(v.one_of(&KEYS)?);
             Ok(())
@@ -51,6 +51,11 @@ static ROWS: &[Row<Options>] = &[
             Ok(())
         },
     ),
+    Row::value("model", None, "FILE", "the host model, instead of the one in the cache", |o: &mut Options, v| {
+        o.model = Some(v.owned()?.into());
+        Ok(())
+    })
+    .rare(),
     Row::value("jobs", Some('j'), "N", "threads (default: one a processor)", |o, v| {
         o.jobs = Some(v.whole(1)?.min(1024));
         Ok(())

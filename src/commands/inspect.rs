@@ -8,12 +8,14 @@ use super::files::{self, Read, View};
 use crate::crosscheck::{CrossCheck, cross_check};
 use crate::elf::{self, PageWrites};
 use crate::error::{Error, Exit, Result};
-use crate::facts::{Format, LinkFacts};
+use crate::facts::{Format, Kind, LinkFacts};
 use crate::json::Json;
 use crate::loader::memo::Memo;
 use crate::loader::{self, Closure};
+use crate::model::predict::{Prediction, predict};
+use crate::model::store::Model;
 use crate::output::Output;
-use crate::report::{closure_json, closure_text, facts_diff, facts_json, facts_text};
+use crate::report::{closure_json, closure_text, facts_diff, facts_json, facts_text, model_json, model_text};
 
 /// Options of `inspect`.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +58,10 @@ pub struct ShowOptions {
     pub cross_check: bool,
     /// One JSON object a line.
     pub jsonl: bool,
+    /// What a start is predicted to cost here.
+    pub predict: bool,
+    /// The host model for that, instead of the one in the cache.
+    pub model: Option<PathBuf>,
 }
 
 impl ReadOptions {
@@ -86,6 +92,25 @@ struct Inspected {
     closure: Option<Closure>,
     pages: Option<Vec<PageWrites>>,
     cross_check: Option<Result<CrossCheck>>,
+    prediction: Option<Result<Prediction>>,
+}
+
+impl ShowOptions {
+    fn model(&self) -> Result<Option<Model>> {
+        if !self.predict {
+            return Ok(None);
+        }
+        Model::load(&self.model.clone().map_or_else(Model::default_path, Ok)?).map(Some)
+    }
+}
+
+impl Inspected {
+    fn predict(&mut self, model: &Model, view: &View) {
+        let no = || Error::new("only an ELF program, with the libraries that it loads, can be predicted");
+        let is_program = [Kind::Static, Kind::StaticPie, Kind::Exec, Kind::Pie].contains(&self.facts.kind);
+        let closure = self.closure.as_ref().filter(|_| is_program && self.facts.format == Format::Elf);
+        self.prediction = Some(closure.ok_or_else(no).and_then(|closure| predict(model, closure, view)));
+    }
 }
 
 /// Inspects each file. A file that cannot be read is told, the others are shown, and the exit code says so.
@@ -108,10 +133,14 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         ..options.read.search()
     };
     let memo = Memo::new();
+    let model = options.show.model()?;
     let mut exit = Exit::Done;
     let mut entries = Vec::new();
     for path in &options.files {
-        let entry = inspect(path, &view, &search, &memo, options);
+        let mut entry = inspect(path, &view, &search, &memo, options);
+        if let (Some(model), Ok(all)) = (&model, &mut entry) {
+            all.iter_mut().for_each(|i| i.predict(model, &view));
+        }
         if let Err(e) = &entry {
             exit = Exit::Trouble;
             output.error(&e.clone().context(path.to_string_lossy()).to_string());
@@ -160,7 +189,7 @@ fn inspect(
     let mut all = Vec::new();
     let mut pages = pages;
     for ((facts, closure), cross_check) in read.facts.into_iter().zip(closures).zip(checks) {
-        all.push(Inspected { facts, closure, pages: pages.take(), cross_check });
+        all.push(Inspected { facts, closure, pages: pages.take(), cross_check, prediction: None });
     }
     Ok(all)
 }
@@ -196,6 +225,11 @@ fn entry_json(i: &Inspected) -> Json {
     }
     if let Some(check) = &i.cross_check {
         j.push("cross_check", check_json(check));
+    }
+    match &i.prediction {
+        None => {}
+        Some(Ok(p)) => j.push("predicted_ns", model_json::predicted(p)),
+        Some(Err(e)) => j.push("predicted_ns", Json::unreadable(e.to_string())),
     }
     j.push("closure", i.closure.as_ref().map_or(Json::Null, closure_json::closure));
     j
@@ -272,6 +306,11 @@ fn write_text(entries: &[Entry<'_>], options: &Options, output: &mut Output<'_>)
             if !closure.costly.is_empty() {
                 page.raw(&closure_text::costly(closure, style));
             }
+        }
+        match &i.prediction {
+            None => {}
+            Some(Ok(p)) => page.raw(&model_text::predicted("predicted on this host", p, style)),
+            Some(Err(e)) => page.raw(&format!("no prediction: {e}\n")),
         }
         let space = if n > 0 { "\n" } else { "" };
         output.text(&format!("{space}{}", page.finish()))?;

@@ -15,6 +15,8 @@ use crate::loader::memo::Memo;
 use crate::loader::root::real_path;
 use crate::loader::{self, Closure};
 use crate::macho;
+use crate::model::predict::predict;
+use crate::model::store::Model;
 use crate::order;
 use crate::output::Output;
 use crate::report::survey_json;
@@ -37,6 +39,8 @@ pub struct Options {
     pub jobs: Option<u64>,
     /// What to rank by.
     pub sort: Option<Key>,
+    /// The host model to predict with, instead of the one in the cache.
+    pub model: Option<PathBuf>,
     /// How many to show.
     pub top: Option<u64>,
     /// One JSON object a line.
@@ -45,6 +49,19 @@ pub struct Options {
     pub filters: Vec<Filter>,
     /// Rank lines of earlier surveys instead of files.
     pub merge: bool,
+}
+
+impl Options {
+    /// The model to predict with, where programs are ranked by what they are predicted to cost.
+    fn model(&self) -> Result<Option<Model>> {
+        if self.sort != Some(Key::Predicted) {
+            return Ok(None);
+        }
+        if self.read.no_closure {
+            return Err(Error::new("--sort predicted needs the libraries that --no-closure leaves out"));
+        }
+        Model::load(&self.model.clone().map_or_else(Model::default_path, Ok)?).map(Some)
+    }
 }
 
 /// What came of one file.
@@ -84,19 +101,27 @@ fn walk(options: &Options, ranking: &mut Ranking<'_>, output: &mut Output<'_>) -
     let memo = Memo::new();
     let jobs = options.jobs.and_then(|n| usize::try_from(n).ok());
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1);
+    let model = options.model()?;
     let walk = match &options.read.root {
         None => Walk::new(&options.paths),
         Some(root) => Walk::below(root, options.paths.iter().map(|p| real_path(&view, &view.inside(p)))),
     };
     let work = |met| match met {
         Met::Bad(path, why) => Found::Bad(path, why),
-        Met::File(path) => survey_file(&path, &view, &search, &memo, options),
+        Met::File(path) => survey_file(&path, &view, &search, &memo, options, model.as_ref()),
     };
     ordered(walk, jobs, work, |found| ranking.add(found, None, output))
 }
 
 /// One file's line.
-fn survey_file(path: &Path, view: &View, search: &loader::Options, memo: &Memo, options: &Options) -> Found {
+fn survey_file(
+    path: &Path,
+    view: &View,
+    search: &loader::Options,
+    memo: &Memo,
+    options: &Options,
+    model: Option<&Model>,
+) -> Found {
     let inside = match &options.read.root {
         None => path.to_path_buf(),
         Some(root) => path.strip_prefix(root).map_or_else(|_| path.to_path_buf(), |p| Path::new("/").join(p)),
@@ -113,7 +138,9 @@ fn survey_file(path: &Path, view: &View, search: &loader::Options, memo: &Memo, 
         (None, Some(_)) => Some(loader::dyld::closure(&inside, facts, &search.cwd, view)),
         (None, None) => None,
     };
-    Found::Line(survey_json::line(facts, closure.as_ref()))
+    let predict = |(model, closure)| predict(model, closure, view).ok();
+    let prediction = model.zip(closure.as_ref()).and_then(predict);
+    Found::Line(survey_json::line(facts, closure.as_ref(), prediction.as_ref()))
 }
 
 /// The image that stands for a file: of a universal one the first slice that can be read, or with `--arch` the one for

@@ -9,6 +9,7 @@ use super::gauge::Effort;
 use super::predict::{Prediction, predict};
 use super::store::Model;
 use crate::error::Result;
+use crate::loader::host::Host;
 use crate::stat::quantile::{median, quantile};
 
 /// One program, predicted and measured.
@@ -107,7 +108,7 @@ pub fn check(model: &Model, paths: &[PathBuf], effort: Effort, progress: &mut dy
         }
         let mut faults: Vec<f64> = row.readings.iter().map(|r| r.minflt).collect();
         let closure = closure_of(std::path::Path::new(&row.about.name))?;
-        match predict(model, &closure) {
+        match predict(model, &closure, &Host) {
             Ok(prediction) => programs.push(Program {
                 name: row.about.name.clone(),
                 prediction,

@@ -8,7 +8,7 @@ use super::store::Model;
 use super::work::{T, TERMS, Work};
 use crate::error::{Context, Result};
 use crate::loader::Closure;
-use crate::loader::host::Host;
+use crate::loader::files::Files;
 use crate::order;
 
 /// One term of a prediction.
@@ -53,12 +53,12 @@ const DEVIATION: f64 = 0.07;
 /// The same for one init function of a library whose code was never measured, nanoseconds.
 const UNKNOWN_INIT_NS: f64 = 4_000.0;
 
-/// Predicts a program from its closure.
+/// Predicts a program from its closure, whose objects are read anew through `files`.
 ///
 /// # Errors
 /// Where the model knows nothing of its loader.
-pub fn predict(model: &Model, closure: &Closure) -> Result<Prediction> {
-    let work = Work::of(closure, &Host);
+pub fn predict(model: &Model, closure: &Closure, files: &dyn Files) -> Result<Prediction> {
+    let work = Work::of(closure, files);
     let family = Family::of(work.flavour).context(|| "its loader is not known")?;
     let fitted = model.family(family).context(|| format!("the model has no costs for {}", family.name()))?;
     let mut prediction = of_work(fitted, work);

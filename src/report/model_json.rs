@@ -71,7 +71,8 @@ pub fn prediction(path: &std::path::Path, p: &Prediction) -> Json {
     ])
 }
 
-fn predicted(p: &Prediction) -> Json {
+/// The prediction and its interval.
+pub fn predicted(p: &Prediction) -> Json {
     Json::object([("value", whole(p.value_ns)), ("ci95", Json::array(p.ci95.iter().map(|x| whole(*x))))])
 }
 

@@ -69,17 +69,22 @@ fn libraries_text(model: &Model, style: Style) -> String {
     out
 }
 
-/// One program's prediction.
-pub fn prediction(path: &str, p: &Prediction, style: Style) -> String {
+/// The sum alone: `what` costs so much.
+pub fn predicted(what: &str, p: &Prediction, style: Style) -> String {
     let [low, high] = p.ci95;
-    let mut out = format!(
+    format!(
         "{} {} from execve to its entry point (95 %: {} to {}), and {} more as it ends\n",
-        style.bold(&format!("{path}:")),
+        style.bold(&format!("{what}:")),
         time(p.value_ns),
         time(low),
         time(high),
         time(p.end_ns)
-    );
+    )
+}
+
+/// One program's prediction.
+pub fn prediction(path: &str, p: &Prediction, style: Style) -> String {
+    let mut out = predicted(path, p, style);
     let mut table = Table::new(["<", ">count", ">each", ">total", ">share"]);
     for share in p.terms.iter().filter(|s| s.ns.abs() >= 0.001 * p.value_ns) {
         table.row([

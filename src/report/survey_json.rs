@@ -3,8 +3,9 @@
 use crate::facts::LinkFacts;
 use crate::json::Json;
 use crate::loader::Closure;
+use crate::model::predict::Prediction;
 use crate::report::survey_text::Outcome;
-use crate::report::{closure_json, facts_json};
+use crate::report::{closure_json, facts_json, model_json};
 
 /// What programs are ranked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,15 +21,18 @@ pub enum Key {
     Objects,
     /// Size of the file.
     Size,
+    /// Predicted time from execve to the entry point.
+    Predicted,
 }
 
 /// The keys by their names in flags.
-pub const KEYS: [(&str, Key); 5] = [
+pub const KEYS: [(&str, Key); 6] = [
     ("pages", Key::Pages),
     ("relocations", Key::Relocations),
     ("lookups", Key::Lookups),
     ("objects", Key::Objects),
     ("size", Key::Size),
+    ("predicted", Key::Predicted),
 ];
 
 /// A condition on a field of a line: `kind=pie,exec`.
@@ -83,12 +87,15 @@ pub fn passes(line: &Json, filters: &[Filter]) -> bool {
     (names_kinds || PROGRAMS.contains(&kind)) && filters.iter().all(|f| any_kind(f) || f.holds(line))
 }
 
-/// The line of one file: its facts as `inspect` has them but for the segments, the sums of its closure, and in `work` the
-/// figures that rank it.
-pub fn line(facts: &LinkFacts, closure: Option<&Closure>) -> Json {
+/// The line of one file: its facts as `inspect` has them but for the segments, the sums of its closure, in `work` the
+/// figures that rank it, and a prediction where one was asked for.
+pub fn line(facts: &LinkFacts, closure: Option<&Closure>, prediction: Option<&Prediction>) -> Json {
     let mut j = facts_json::file(facts);
     drop_segments(&mut j);
     j.push("work", work(facts, closure));
+    if let Some(p) = prediction {
+        j.push("predicted_ns", model_json::predicted(p));
+    }
     j.push("closure", closure.map_or(Json::Null, sums));
     j
 }
@@ -162,6 +169,7 @@ impl Row {
                 work("lookups"),
                 work("objects"),
                 line.get("size_bytes").and_then(Json::as_u64),
+                line.get("predicted_ns").and_then(|p| p.get("value")).and_then(Json::as_u64),
             ],
             missing: missing.map_or(0, |m| m.len() as u64),
             line: keep.then_some(line),

@@ -3,7 +3,7 @@
 use crate::output::Style;
 use crate::report::survey_json::{KEYS, Key, Row};
 use crate::report::table::{Cell, Table};
-use crate::units::{bytes, count, counted};
+use crate::units::{bytes, count, counted, time};
 
 /// How many files were met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,10 +19,11 @@ pub struct Outcome {
 /// The table, and a line about the rest.
 pub fn text(rows: &[Row], key: Key, outcome: &Outcome, style: Style) -> String {
     let name = KEYS.iter().find(|(_, k)| *k == key).map_or("", |(name, _)| name);
-    let headers = ["program", "kind", ">objects", ">relocations", ">look-ups", ">pages\nwritten", ">size", "from"];
+    let headers =
+        ["program", "kind", ">objects", ">relocations", ">look-ups", ">pages\nwritten", ">size", ">predicted", "from"];
     let mut table = Table::new(headers);
     for row in rows {
-        let [pages, relocations, lookups, objects, size] = row.figures;
+        let [pages, relocations, lookups, objects, size, predicted] = row.figures;
         let show = |n: Option<u64>| Cell::from(n.map_or_else(|| "-".to_string(), count));
         let kind = if row.missing > 0 { format!("{}, {} missing", row.kind, row.missing) } else { row.kind.clone() };
         table.row([
@@ -32,7 +33,9 @@ pub fn text(rows: &[Row], key: Key, outcome: &Outcome, style: Style) -> String {
             show(relocations),
             show(lookups),
             show(pages),
-            Cell::from(size.map_or_else(String::new, bytes)),
+            // One of the two: both would not fit 80 columns.
+            Cell::from(size.filter(|_| predicted.is_none()).map_or_else(String::new, bytes)),
+            Cell::from(predicted.map_or_else(String::new, |ns| time(ns as f64))),
             Cell::dim(row.source.as_deref().unwrap_or_default()),
         ]);
     }
@@ -47,5 +50,9 @@ pub fn text(rows: &[Row], key: Key, outcome: &Outcome, style: Style) -> String {
     let files = counted(outcome.files, "file");
     text.push_str(&style.dim(&format!("{of}{programs} in {files}{unreadable}, by {name}")));
     text.push('\n');
+    if key == Key::Predicted {
+        text.push_str(&style.dim("predicted: from execve to the entry point on this host; 'premain predict PROGRAM' gives interval and terms"));
+        text.push('\n');
+    }
     text
 }
