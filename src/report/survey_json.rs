@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_row_is_read_back_from_a_line() {
         let row = Row::of(sample(), Some("a.jsonl"), false);
-        assert_eq!(row.figures, [Some(7), Some(40), None, Some(3), Some(9)]);
+        assert_eq!(row.figures, [Some(7), Some(40), None, Some(3), Some(9), None]);
         assert_eq!((row.path.as_str(), row.missing, row.line), ("/bin/x", 1, None));
     }
 }
