@@ -72,7 +72,10 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 
     // Then the host model's account of the way to the entry point, beside a measurement of just that.
     output.progress("predicting");
-    let accounted = accounted(files.last(), &closure);
+    let mut accounted = accounted(files.last(), &closure);
+    if let (Ok(accounted), Ok(traced)) = (&mut accounted, &phases) {
+        accounted.cpuids = traced.study.cpuid.map(|c| c.executed);
+    }
     output.progress("");
 
     // What all that says.
@@ -111,7 +114,7 @@ fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>)
         Err(e) => (Err(e.to_string()), None),
     };
     let savings = savings(&model, closure, program, &prediction);
-    Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns })
+    Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns, cpuids: None })
 }
 
 /// Observes some starts by the best means that works here.

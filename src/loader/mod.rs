@@ -86,6 +86,12 @@ pub struct Object {
     pub lookups_cached: Option<u64>,
     /// Objects that are asked by its look-ups.
     pub probes: Option<u64>,
+    /// Look-ups that end in the object itself.
+    pub lookups_own: Option<u64>,
+    /// Objects that are asked by those.
+    pub probes_own: Option<u64>,
+    /// Distinct symbols of this object that others find at start.
+    pub provided: Option<u64>,
     /// PLT slots that are bound at their first call, not at start.
     pub lazy_slots: Option<u64>,
     /// Pages that its relocations write.
@@ -338,6 +344,9 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
         lookups: Some(0),
         lookups_cached: Some(0),
         probes: Some(0),
+        lookups_own: Some(0),
+        probes_own: Some(0),
+        provided: Some(0),
         lazy_slots: Some(0),
         pages_written: facts.map_or(0, |f| f.pages_written),
         relro_bytes: facts.map_or(0, |f| f.relro.bytes),
@@ -388,6 +397,9 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
         object.lookups = counted.map(|c| c.lookups);
         object.lookups_cached = counted.map(|c| c.cached);
         object.probes = counted.map(|c| c.probes);
+        object.lookups_own = counted.map(|c| c.own);
+        object.probes_own = counted.map(|c| c.own_probes);
+        object.provided = counted.map(|c| c.provided);
         let is_lazy = |b: &Binary| !b.symbols().bind_now && !options.bind_now && identity.flavour == Flavour::Glibc;
         let slots = || if is_lazy(binary) && object.in_scope { binary.symbols().lazy_slots } else { 0 };
         object.lazy_slots = counted.map(|_| if Some(*index) == search.interpreter { 0 } else { slots() });

@@ -25,6 +25,11 @@ pub(super) struct Counted {
     pub(super) lookups: u64,
     pub(super) cached: u64,
     pub(super) probes: u64,
+    /// Look-ups that end in the object itself, and the objects asked by them.
+    pub(super) own: u64,
+    pub(super) own_probes: u64,
+    /// Distinct definitions of the object that others find.
+    pub(super) provided: u64,
 }
 
 /// All look-ups of a process.
@@ -150,6 +155,10 @@ impl<'a> Counter<'a> {
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
             self.out.probes_sysv = self.out.probes_sysv.saturating_add(walk.sysv.saturating_mul(times));
+            if walk.found.is_some_and(|(owner, _)| owner == index) {
+                counted.own = counted.own.saturating_add(times);
+                counted.own_probes = counted.own_probes.saturating_add(walk.probes.saturating_mul(times));
+            }
             self.note_target(index, &walk);
             self.note(index, symbols, request, &walk);
         }
@@ -157,7 +166,7 @@ impl<'a> Counter<'a> {
             counted.cached = eager.cached.saturating_add(plt.cached);
         }
         if let Some(slot) = self.out.by_object.get_mut(index) {
-            *slot = counted;
+            *slot = Counted { provided: slot.provided, ..counted };
         }
     }
 
@@ -210,6 +219,9 @@ impl<'a> Counter<'a> {
         if let Some(word) = bits.get_mut(word).filter(|w| **w & mask == 0) {
             *word |= mask;
             self.out.targets = self.out.targets.saturating_add(1);
+            if let Some(counted) = self.out.by_object.get_mut(owner) {
+                counted.provided = counted.provided.saturating_add(1);
+            }
         }
     }
 

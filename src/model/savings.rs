@@ -1,5 +1,6 @@
 //! What link settings would save, from counts and costs: each with its interval, the flag, and its price.
 
+use super::design::Family;
 use super::fit::{FamilyModel, Span};
 use super::predict::{Prediction, difference};
 use super::store::Model;
@@ -28,6 +29,9 @@ const MANY_RELATIVE: u64 = 500;
 const RECORD: f64 = 24.0;
 const RUN: f64 = 65_536.0;
 
+/// From here on CPUID leaves the virtual machine: on bare metal it takes some tens of nanoseconds.
+pub const CPUID_TRAPS_NS: f64 = 500.0;
+
 struct Maker<'a> {
     model: &'a Model,
     fitted: &'a FamilyModel,
@@ -45,6 +49,10 @@ pub fn savings(model: &Model, closure: &Closure, program: &LinkFacts, prediction
     maker.packing(program);
     maker.binding(program);
     maker.searching();
+    maker.own_symbols();
+    maker.hashing();
+    maker.pointers(program);
+    maker.musl();
     order::by(&mut maker.out, |a, b| b.saving_ns.unwrap_or(0.0).total_cmp(&a.saving_ns.unwrap_or(0.0)));
     maker.out
 }
@@ -112,8 +120,12 @@ impl Maker<'_> {
             };
             let name = String::from_utf8_lossy(&object.name).into_owned();
             let by = object.needed_by.and_then(|i| self.closure.objects.get(i));
-            let by = by.map_or_else(String::new, |o| format!(" (needed by {})", o.path.display()));
-            self.say(saving, half, &format!("starting without {name}{by}"));
+            let by = by.map_or_else(String::new, |o| format!("needed by {}", o.path.display()));
+            let used = object
+                .provided
+                .filter(|n| *n > 0)
+                .map_or_else(String::new, |n| format!(" for {} at start", counted(n, "symbol")));
+            self.say(saving, half, &format!("starting without {name} ({by}{used})"));
         }
     }
 
@@ -170,6 +182,91 @@ impl Maker<'_> {
         }
     }
 
+    /// A library's look-ups that end in itself need not be made: its references become relative, or need nothing.
+    fn own_symbols(&mut self) {
+        let libraries = self.closure.objects.iter().enumerate().skip(1);
+        let Some((_, object)) = libraries.max_by_key(|(_, o)| o.lookups_own) else { return };
+        let own = object.lookups_own.unwrap_or(0);
+        let (n, probes) = (own as f64, object.probes_own.unwrap_or(0) as f64);
+        let (saving, half) = self.saved(|w| {
+            w.add(T::Lookup, -n);
+            w.add(T::Probe, -(probes - n).max(0.0));
+            w.add(T::Relative, n);
+        });
+        if self.is_worth(saving, half) {
+            let text = format!(
+                "linking {} with -Bsymbolic-functions, or hiding what is its own (-fvisibility=hidden): {} of its \
+                 look-ups end in itself; price: no other object can replace its functions;",
+                object.path.display(),
+                count(own)
+            );
+            self.say(saving, half, &text);
+        }
+    }
+
+    /// Objects whose only hash table is the old one.
+    fn hashing(&mut self) {
+        let asked = self.closure.totals.probes_sysv.unwrap_or(0);
+        let n = asked as f64;
+        let (saving, half) = self.saved(|w| {
+            w.add(T::ProbeSysv, -n);
+            w.add(T::Probe, n);
+        });
+        if self.is_worth(saving, half) {
+            let text = format!(
+                "linking with --hash-style=gnu (or both): {} times an object is asked that has DT_HASH alone;",
+                count(asked)
+            );
+            self.say(saving, half, &text);
+        }
+    }
+
+    /// Pages that are written only since there are pointers on them.
+    fn pointers(&mut self, program: &LinkFacts) {
+        // One page with the global offset table stays.
+        let pages = program.pages_written.saturating_sub(1);
+        let named = program.relocations.relative.saturating_add(program.relocations.relr);
+        let (saving, half) = self.saved(|w| {
+            w.add(T::PageWritten, -(pages as f64));
+            w.add(T::Relative, -(program.relocations.relative as f64));
+            w.add(T::RelativeFar, -(program.relocations.relative.saturating_sub(NEAR) as f64));
+            w.add(T::Relr, -(program.relocations.relr as f64));
+        });
+        if self.is_worth(saving, half) {
+            let text = format!(
+                "tables without pointers (offsets or indices; or -no-pie, which needs no relative relocation): {} are \
+                 written for {}; price: a change of the source, or a fixed address;",
+                counted(pages, "page"),
+                counted(named, "pointer")
+            );
+            self.say(saving, half, &text);
+        }
+    }
+
+    /// The loader with its C library: glibc's executes CPUID dozens of times, which costs dear in a virtual machine.
+    fn musl(&mut self) {
+        let Some(musl) = self.model.family(Family::Musl).filter(|_| self.prediction.family == Family::Glibc) else {
+            return;
+        };
+        let loader = T::Loader as usize;
+        let cost = |m: &FamilyModel| m.entry.unit_ns[loader] + m.end.unit_ns[loader];
+        let variance = |m: &FamilyModel| m.entry.covariance[loader][loader] + m.end.covariance[loader][loader];
+        let saving = cost(self.fitted) - cost(musl);
+        let half = 1.96 * (variance(self.fitted) + variance(musl)).sqrt();
+        if self.is_worth(saving, half) {
+            let traps = self.model.cpuid_ns.filter(|ns| *ns > CPUID_TRAPS_NS);
+            let traps = traps.map_or_else(String::new, |ns| {
+                format!(" (one CPUID costs {} here, and glibc executes dozens)", time(ns))
+            });
+            let text = format!(
+                "building against musl, whose loader and C library start in {}, not {}{traps}; price: another C library;",
+                time(cost(musl)),
+                time(cost(self.fitted))
+            );
+            self.say(saving, half, &text);
+        }
+    }
+
     fn searching(&mut self) {
         let failed = self.closure.totals.failed_opens;
         let (saving, half) = self.saved(|w| w.add(T::FailedOpen, -(failed as f64)));
@@ -178,5 +275,104 @@ impl Maker<'_> {
                 format!("finding every library at the first place tried (RUNPATH order; {} fail now)", count(failed));
             self.say(saving, half, &text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fit::{COUNT, Costs};
+    use super::super::predict::of_work;
+    use super::super::store::HostKey;
+    use super::*;
+    use crate::loader::{FoundBy, Object};
+
+    const LOADER_NS: f64 = 250_000.0;
+
+    fn family(family: Family, loader_ns: f64) -> FamilyModel {
+        let mut unit_ns = [1.0; COUNT];
+        for (term, ns) in [(T::Loader, loader_ns), (T::Lookup, 20.0), (T::Probe, 3.0), (T::ProbeSysv, 18.0)] {
+            unit_ns[term as usize] = ns;
+        }
+        let costs = |unit_ns| Costs {
+            unit_ns,
+            ci95: [[0.0; 2]; COUNT],
+            covariance: vec![[0.0; COUNT]; COUNT],
+            residual: 0.0,
+            worst: 0.0,
+            worst_row: String::new(),
+            condition: None,
+        };
+        let end = costs([0.0; COUNT]);
+        FamilyModel { family, programs: 9, rounds: 9, entry: costs(unit_ns), end, known: [true; COUNT] }
+    }
+
+    fn object(path: &str) -> Object {
+        Object {
+            path: path.into(),
+            name: path.as_bytes().to_vec(),
+            found_by: FoundBy::Program,
+            needed_by: None,
+            needs: Vec::new(),
+            in_scope: true,
+            relocations: Default::default(),
+            relative_tagged: 0,
+            lookups: Some(0),
+            lookups_cached: Some(0),
+            probes: Some(0),
+            lookups_own: Some(0),
+            probes_own: Some(0),
+            provided: Some(0),
+            lazy_slots: Some(0),
+            pages_written: 0,
+            relro_bytes: 0,
+            init_functions: 0,
+        }
+    }
+
+    /// The sentences on a closure of a program and one library, with what they save.
+    fn said(change: impl Fn(&mut Object, &mut Closure), cpuid_ns: f64) -> Vec<(String, f64)> {
+        let families = vec![family(Family::Glibc, LOADER_NS), family(Family::Musl, 50_000.0)];
+        let model = Model { host: HostKey::here(), families, libraries: Vec::new(), cpuid_ns: Some(cpuid_ns) };
+        let mut closure = Closure::default();
+        let mut library = object("/no/lib.so");
+        change(&mut library, &mut closure);
+        closure.objects = vec![object("/no/program"), library];
+        let mut work = Work::new();
+        work.add(T::Loader, 1.0);
+        let fitted = model.family(Family::Glibc).unwrap();
+        let prediction = of_work(fitted, work);
+        let mut maker = Maker { model: &model, fitted, closure: &closure, prediction: &prediction, out: Vec::new() };
+        maker.own_symbols();
+        maker.hashing();
+        maker.musl();
+        maker.out.iter().map(|s| (s.text.clone(), s.saving_ns.unwrap())).collect()
+    }
+
+    #[test]
+    fn a_library_that_looks_itself_up_is_named_with_the_flag_and_the_price() {
+        let all = said(|o, _| (o.lookups_own, o.probes_own) = (Some(5_000), Some(10_000)), 30.0);
+        let (text, saving) = &all[0];
+        assert!(
+            text.contains("/no/lib.so") && text.contains("-Bsymbolic-functions") && text.contains("price:"),
+            "{text}"
+        );
+        // 5,000 look-ups at 20, 5,000 more objects asked at 3; 5,000 relative relocations at 1 come instead.
+        assert_eq!(*saving, 110_000.0);
+    }
+
+    #[test]
+    fn old_hash_tables_and_another_c_library() {
+        let all = said(|_, c| c.totals.probes_sysv = Some(10_000), 3_500.0);
+        let text = |word: &str| all.iter().find(|(t, _)| t.contains(word)).unwrap_or_else(|| panic!("{word}: {all:?}"));
+        assert_eq!(text("--hash-style=gnu").1, 150_000.0);
+        assert_eq!(text("musl").1, 200_000.0);
+        assert!(text("musl").0.contains("CPUID"));
+        assert!(!said(|_, _| (), 30.0).iter().any(|(t, _)| t.contains("CPUID")), "a cheap CPUID explains nothing");
+    }
+
+    #[test]
+    fn below_the_noise_nothing_is_said() {
+        let all = said(|o, c| (o.lookups_own, c.totals.probes_sysv) = (Some(20), Some(100)), 30.0);
+        assert!(all.iter().all(|(t, _)| t.contains("musl")), "{all:?}");
     }
 }

@@ -2,8 +2,9 @@
 //! is left unexplained as a row of its own.
 
 use crate::json::Json;
-use crate::model::predict::Prediction;
-use crate::model::savings::Saving;
+use crate::model::predict::{Prediction, Share};
+use crate::model::savings::{CPUID_TRAPS_NS, Saving};
+use crate::model::work::{T, TERMS};
 use crate::output::Style;
 use crate::report::findings::{Finding, Source};
 use crate::report::table::{Cell, Table};
@@ -23,10 +24,26 @@ pub struct Accounted {
     pub drift: Option<f64>,
     /// One CPUID, nanoseconds.
     pub cpuid_ns: Option<f64>,
+    /// How many of them a start executes before `main`, where that was counted.
+    pub cpuids: Option<u64>,
 }
 
 /// Terms below this share of the prediction go into one row.
 const SMALL: f64 = 0.01;
+
+/// The loader's own start in two rows where its CPUIDs were counted and each leaves a virtual machine.
+fn apart(a: &Accounted, share: &Share) -> Option<[[String; 4]; 2]> {
+    let each = a.cpuid_ns.filter(|ns| *ns > CPUID_TRAPS_NS)?;
+    let n = a.cpuids.filter(|n| *n > 0 && share.name == TERMS[T::Loader as usize].name)?;
+    let cpuid = n as f64 * each;
+    let rest = format!("the rest of {}", share.unit);
+    (cpuid < share.ns).then(|| {
+        [
+            ["CPUID, executed by loader and C library".to_string(), count(n), time(each), time(cpuid)],
+            [rest, "1".to_string(), time(share.ns - cpuid), time(share.ns - cpuid)],
+        ]
+    })
+}
 
 /// The table.
 pub fn text(a: &Accounted, style: Style) -> String {
@@ -34,6 +51,11 @@ pub fn text(a: &Accounted, style: Style) -> String {
     let mut table = Table::new(["<from execve to the entry point", ">count", ">each", ">time"]);
     let (shown, small): (Vec<_>, Vec<_>) = p.terms.iter().partition(|s| s.ns.abs() >= SMALL * p.value_ns);
     for share in shown {
+        if let Some([cpuid, rest]) = apart(a, share) {
+            table.row(cpuid);
+            table.row(rest);
+            continue;
+        }
         let units = count(share.count.round().max(0.0) as u64);
         table.row([share.unit.clone(), units, time(share.unit_ns), time(share.ns)]);
     }
@@ -63,8 +85,8 @@ pub fn text(a: &Accounted, style: Style) -> String {
 
 fn notes(a: &Accounted) -> Vec<String> {
     let mut lines = vec![format!("the same work costs about {} more as the process ends", time(a.prediction.end_ns))];
-    if let Some(ns) = a.cpuid_ns.filter(|ns| *ns > 500.0) {
-        lines.push(format!("one CPUID costs {} here (it leaves the virtual machine); glibc executes dozens", time(ns)));
+    if let Some(ns) = a.cpuid_ns.filter(|ns| *ns > CPUID_TRAPS_NS) {
+        lines.push(format!("one CPUID costs {} here: it leaves the virtual machine", time(ns)));
     }
     if let Some(drift) = a.drift.filter(|d| (d - 1.0).abs() > 0.05) {
         let percent = 100.0 * (drift - 1.0);

@@ -80,6 +80,8 @@ fn object(o: &Object) -> Json {
         ("lookups", o.lookups.into()),
         ("lookups_cached", o.lookups_cached.into()),
         ("probes", o.probes.into()),
+        ("lookups_own", o.lookups_own.into()),
+        ("provided", o.provided.into()),
         ("lazy_slots", o.lazy_slots.into()),
         ("pages_written", o.pages_written.into()),
         ("relro_bytes", o.relro_bytes.into()),
