@@ -142,3 +142,15 @@ fn each_fault_has_its_own_message() {
         assert!(err.contains(part), "{words:?}: {err}");
     }
 }
+
+/// The results that are kept can be read by what reads them, and say nothing of the machine that they come from.
+#[test]
+fn kept_results_can_be_correlated() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("linker-experiments/results/data.jsonl");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    assert!(!text.contains("\"/tmp") && !text.contains("/home/"), "paths of a machine");
+    let (code, out, err) = run(["correlate", "--json", "--no-inspect", kept.to_str().unwrap()]);
+    assert_eq!(code, 0, "{err}");
+    let programs = Json::parse(&out).unwrap().get("programs").and_then(Json::as_array).map_or(0, <[Json]>::len);
+    assert!(programs > 80, "{programs} programs\n{out}");
+}

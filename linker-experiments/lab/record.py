@@ -10,10 +10,15 @@ FILE = [
 ]  # fmt: skip
 
 
+def path(o: Outcome, experiment: str) -> str:
+    """A name for the program that is the same in all documents, and says nothing of the machine."""
+    return f"{experiment}/{o.inspected['path']}"
+
+
 def command(o: Outcome, experiment: str) -> dict:
     """One entry of a bench's `commands`, without what nobody reads again."""
     full = o.benched
-    kept = {"name": f"{experiment}/{o.setting.name}", "path": full["path"], "role": full["role"], "starts": full["starts"]}
+    kept = {"name": f"{experiment}/{o.setting.name}", "path": path(o, experiment), "role": full["role"], "starts": full["starts"]}
     for metric in METRICS:
         summary = full.get(metric)
         kept[metric] = {k: summary[k] for k in SUMMARY} if summary else None
@@ -21,9 +26,9 @@ def command(o: Outcome, experiment: str) -> dict:
     return kept
 
 
-def file(o: Outcome) -> dict:
+def file(o: Outcome, experiment: str) -> dict:
     """One entry of an inspect's `files`, with the closure's totals in place of its objects."""
-    kept = {k: o.inspected[k] for k in FILE}
+    kept = {k: o.inspected[k] for k in FILE} | {"path": path(o, experiment)}
     closure = o.inspected["closure"]
     kept["segments_loaded"] = o.facts["segments"]
     kept["closure"] = {
@@ -49,11 +54,12 @@ def document(done: Done, when: str, premain: str) -> dict:
             "noise": bench.get("noise"),
             "commands": [command(o, done.experiment.name) for o in measured],
         },
-        "inspect": {"schema": "premain.inspect/1", "files": [file(o) for o in measured]},
-        "predict": {"schema": "premain.predict/1", "files": [predicted(o) for o in measured if o.predicted]},
+        "inspect": {"schema": "premain.inspect/1", "files": [file(o, done.experiment.name) for o in measured]},
+        "predict": {"schema": "premain.predict/1", "files": [predicted(o, done.experiment.name) for o in measured if o.predicted]},
     }
 
 
-def predicted(o: Outcome) -> dict:
+def predicted(o: Outcome, experiment: str) -> dict:
     """One entry of a predict's `files`, without its terms."""
-    return {k: o.predicted[k] for k in ("path", "predicted_ns", "predicted_own_init_ns", "predicted_end_ns") if k in o.predicted}
+    keys = ("predicted_ns", "predicted_own_init_ns", "predicted_end_ns")
+    return {"path": path(o, experiment)} | {k: o.predicted[k] for k in keys if k in o.predicted}

@@ -16,8 +16,8 @@ pub(super) const VERB: Verb = Verb {
     usage: &["premain calibrate [FLAGS] [PROGRAM...]"],
     summary: "what each unit of load work costs on this host, for predictions",
     flags,
-    notes: "premain writes the programs that it measures; it runs no other. With PROGRAMs, the init code of the libraries\n\
-            that they need is measured too, each library loaded by a program of premain's own.",
+    notes: "premain writes the programs that it measures; it runs no other. With PROGRAMs, what the libraries that they need\n\
+            cost beyond their counts (init functions, most of all) is measured too, each library loaded by a program of premain's own.",
     run,
 };
 

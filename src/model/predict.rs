@@ -127,8 +127,8 @@ impl Prediction {
         self.value_ns += ns;
         self.ci95[0] = self.ci95[0].hypot(stderr_ns);
         if ns > 0.0 {
-            let unit = format!("init code of {name}, measured on this host");
-            self.terms.push(Share { name: format!("init of {name}"), unit, count: 1.0, unit_ns: ns, ns });
+            let unit = format!("{name} beyond its counts (init functions, colder caches), measured on this host");
+            self.terms.push(Share { name: format!("{name} beyond its counts"), unit, count: 1.0, unit_ns: ns, ns });
         }
     }
 

@@ -60,7 +60,10 @@ fn libraries_text(model: &Model, style: Style) -> String {
     let mut dear: Vec<_> = model.libraries.iter().filter(|l| l.init_ns >= WORTH_A_LINE_NS).collect();
     order::by(&mut dear, |a, b| b.init_ns.total_cmp(&a.init_ns));
     let known = units::counted(model.libraries.len() as u64, "library");
-    let mut out = format!("\n{} {known} measured; those above 20 µs:\n", style.bold("init code:"));
+    let mut out = format!(
+        "\n{} {known} measured; those above 20 µs:\n",
+        style.bold("beyond their counts (init functions, colder caches):")
+    );
     let mut table = Table::new(["<", ">init"]);
     for library in dear {
         table.row([library.path.display().to_string(), time(library.init_ns)]);
