@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, Groups, Row, bind, documented, merged};
+use super::flag::{Documented, Groups, Row, bind, documented, export, hook, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, MEASURE};
 use super::{Verb, help};
@@ -35,36 +35,11 @@ static COMMANDS: &[Row<Options>] = &[
         Ok(())
     })
     .rare(),
-    Row::value("setup", None, "CMD", "run once before a command's first start", |o: &mut Options, v| {
-        o.setup.push(v.owned()?);
-        Ok(())
-    })
-    .rare(),
-    Row::value(
-        "setup-round",
-        None,
-        "CMD",
-        "run before each round: a fresh directory for it, say",
-        |o: &mut Options, v| {
-            o.setup_round.push(v.owned()?);
-            Ok(())
-        },
-    )
-    .rare(),
-    Row::value("prepare", Some('p'), "CMD", "run before each start, outside the timed window", |o: &mut Options, v| {
-        o.prepare.push(v.owned()?);
-        Ok(())
-    }),
-    Row::value("conclude", None, "CMD", "run after each start", |o: &mut Options, v| {
-        o.conclude.push(v.owned()?);
-        Ok(())
-    })
-    .rare(),
-    Row::value("cleanup", None, "CMD", "run once after a command's last start", |o: &mut Options, v| {
-        o.cleanup.push(v.owned()?);
-        Ok(())
-    })
-    .rare(),
+    hook!("setup", None, "run once before a command's first start").rare(),
+    hook!("setup-round", None, "run before each round: a fresh directory for it, say").rare(),
+    hook!("prepare", Some('p'), "run before each start, outside the timed window"),
+    hook!("conclude", None, "run after each start").rare(),
+    hook!("cleanup", None, "run once after a command's last start").rare(),
     Row::choice(
         "state",
         &["warm", "cold"],
@@ -123,10 +98,7 @@ static OUTPUT: &[Row<Options>] = &[
         Ok(())
     })
     .rare(),
-    Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
-        o.exports.push((Export::Json, v.owned()?.into()));
-        Ok(())
-    }),
+    export!("export-json", Export::Json, "write all: host, plan, samples; - for stdout"),
     Row::value("save-baseline", None, "FILE", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
         o.save_baseline = Some(v.owned()?.into());
         Ok(())
@@ -142,15 +114,8 @@ static OUTPUT: &[Row<Options>] = &[
         },
     )
     .rare(),
-    Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
-        o.exports.push((Export::Csv, v.owned()?.into()));
-        Ok(())
-    }),
-    Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
-        o.exports.push((Export::Markdown, v.owned()?.into()));
-        Ok(())
-    })
-    .rare(),
+    export!("export-csv", Export::Csv, "write one row a sample"),
+    export!("export-markdown", Export::Markdown, "write the table for a page").rare(),
 ];
 
 static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];

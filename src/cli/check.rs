@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, Groups, Row, Value, bind, documented, merged};
+use super::flag::{Documented, Groups, Row, Value, bind, documented, export, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, ROUNDS};
 use super::{Verb, help};
@@ -64,15 +64,6 @@ static CHECKS: &[Row<Options>] = &[
     })
     .rare(),
 ];
-
-macro_rules! export {
-    ($name:literal, $what:expr, $help:literal) => {
-        Row::value($name, None, "FILE", $help, |o: &mut Options, v| {
-            o.exports.push(($what, v.owned()?.into()));
-            Ok(())
-        })
-    };
-}
 
 static OUTPUT: &[Row<Options>] = &[
     Row::value(

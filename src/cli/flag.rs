@@ -90,6 +90,28 @@ impl<T> Row<T> {
     }
 }
 
+/// A row that asks for a file in one of the formats of the verb's `Export`: it fills `Options::exports`.
+macro_rules! export {
+    ($name:literal, $format:expr, $help:literal) => {
+        Row::value($name, None, "FILE", $help, |o: &mut Options, v| {
+            o.exports.push($format, v.owned()?.into());
+            Ok(())
+        })
+    };
+}
+pub(super) use export;
+
+/// A row for a command around the starts: it fills `Options::hooks`.
+macro_rules! hook {
+    ($name:literal, $short:expr, $help:literal) => {
+        Row::value($name, $short, "CMD", $help, |o: &mut Options, v| {
+            o.hooks.push(($name, v.owned()?));
+            Ok(())
+        })
+    };
+}
+pub(super) use hook;
+
 /// A flag's value as given; readers return a sentence without the flag's name.
 #[derive(Debug, Clone, Copy)]
 pub struct Value<'a>(pub Option<&'a OsStr>);

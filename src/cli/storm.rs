@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, Groups, Row, Value, bind, documented, merged};
+use super::flag::{Documented, Groups, Row, Value, bind, documented, export, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, MEASURE};
 use super::{Verb, help};
@@ -35,14 +35,8 @@ static COMMANDS: &[Row<Options>] = &[
 ];
 
 static OUTPUT: &[Row<Options>] = &[
-    Row::value("export-json", None, "FILE", "write the document of --json; - for stdout", |o: &mut Options, v| {
-        o.exports.push((Export::Json, v.owned()?.into()));
-        Ok(())
-    }),
-    Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
-        o.exports.push((Export::Markdown, v.owned()?.into()));
-        Ok(())
-    }),
+    export!("export-json", Export::Json, "write the document of --json; - for stdout"),
+    export!("export-markdown", Export::Markdown, "write the table for a page"),
 ];
 
 fn numbers(v: Value<'_>) -> Result<Vec<u64>, String> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, Groups, Row, bind, documented, merged};
+use super::flag::{Documented, Groups, Row, bind, documented, export, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, ROUNDS};
 use super::{Verb, help};
@@ -50,12 +50,6 @@ static CHECKS: &[Row<Options>] =
         Ok(())
     })];
 
-macro_rules! file {
-    ($name:literal, $help:literal, $set:expr) => {
-        Row::value($name, None, "FILE", $help, $set)
-    };
-}
-
 static OUTPUT: &[Row<Options>] = &[
     Row::value("probes", None, "N", "starts observed afterwards (default 3; 0: none)", |o: &mut Options, v| {
         o.probes = v.whole(0)?;
@@ -66,7 +60,7 @@ static OUTPUT: &[Row<Options>] = &[
         Ok(())
     })
     .rare(),
-    file!("save-baseline", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
+    Row::value("save-baseline", None, "FILE", "write what 'premain check FILE' compares with", |o: &mut Options, v| {
         o.save_baseline = Some(v.owned()?.into());
         Ok(())
     }),
@@ -75,29 +69,11 @@ static OUTPUT: &[Row<Options>] = &[
         Ok(())
     })
     .rare(),
-    file!("export-json", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
-        o.exports.push((Export::Json, v.owned()?.into()));
-        Ok(())
-    }),
-    file!("export-csv", "write one row a sample", |o: &mut Options, v| {
-        o.exports.push((Export::Csv, v.owned()?.into()));
-        Ok(())
-    }),
-    file!("export-markdown", "write the table for a page", |o: &mut Options, v| {
-        o.exports.push((Export::Markdown, v.owned()?.into()));
-        Ok(())
-    })
-    .rare(),
-    file!("export-benchmark-action", "write what github-action-benchmark reads", |o: &mut Options, v| {
-        o.exports.push((Export::BenchmarkAction, v.owned()?.into()));
-        Ok(())
-    })
-    .rare(),
-    file!("export-bencher", "write Bencher's metric format", |o: &mut Options, v| {
-        o.exports.push((Export::Bencher, v.owned()?.into()));
-        Ok(())
-    })
-    .rare(),
+    export!("export-json", Export::Json, "write all: host, plan, samples; - for stdout"),
+    export!("export-csv", Export::Csv, "write one row a sample"),
+    export!("export-markdown", Export::Markdown, "write the table for a page").rare(),
+    export!("export-benchmark-action", Export::BenchmarkAction, "write what github-action-benchmark reads").rare(),
+    export!("export-bencher", Export::Bencher, "write Bencher's metric format").rare(),
 ];
 
 static OWN: Groups<Options> = &[("commands", COMMANDS), ("checks", CHECKS), ("output", OUTPUT)];

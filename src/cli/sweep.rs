@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, Groups, Row, Value, bind, documented, merged};
+use super::flag::{Documented, Groups, Row, Value, bind, documented, export, hook, merged};
 use super::parse::{Order, parse};
 use super::shared::{COMMON, MEASURE};
 use super::{Verb, help};
@@ -35,15 +35,6 @@ fn set(o: &mut Options, p: crate::record::sweep::Parameter) -> Result<(), String
     Ok(())
 }
 
-macro_rules! hook {
-    ($name:literal, $help:literal) => {
-        Row::value($name, None, "CMD", $help, |o: &mut Options, v| {
-            o.hooks.push(($name, v.owned()?));
-            Ok(())
-        })
-    };
-}
-
 static COMMANDS: &[Row<Options>] = &[
     Row::value("list", Some('L'), "VAR=a,b,c", "values of the parameter", |o: &mut Options, v| {
         set(o, parameter::list(v.text()?)?)
@@ -51,11 +42,11 @@ static COMMANDS: &[Row<Options>] = &[
     Row::value("range", Some('P'), "VAR=a..b:s", "from a to b in steps of s (default 1)", |o: &mut Options, v| {
         set(o, parameter::range(v.text()?)?)
     }),
-    hook!("setup", "run once before each value's first start"),
-    hook!("setup-round", "run before each round, once for each value").rare(),
-    hook!("prepare", "run before each start, outside the timed window"),
-    hook!("conclude", "run after each start").rare(),
-    hook!("cleanup", "run once after each value's last start").rare(),
+    hook!("setup", None, "run once before each value's first start"),
+    hook!("setup-round", None, "run before each round, once for each value").rare(),
+    hook!("prepare", None, "run before each start, outside the timed window"),
+    hook!("conclude", None, "run after each start").rare(),
+    hook!("cleanup", None, "run once after each value's last start").rare(),
 ];
 
 static OUTPUT: &[Row<Options>] = &[
@@ -69,19 +60,9 @@ static OUTPUT: &[Row<Options>] = &[
         Ok(())
     })
     .rare(),
-    Row::value("export-json", None, "FILE", "write all: host, plan, samples; - for stdout", |o: &mut Options, v| {
-        o.exports.push((Export::Json, v.owned()?.into()));
-        Ok(())
-    }),
-    Row::value("export-csv", None, "FILE", "write one row a sample", |o: &mut Options, v| {
-        o.exports.push((Export::Csv, v.owned()?.into()));
-        Ok(())
-    }),
-    Row::value("export-markdown", None, "FILE", "write the table for a page", |o: &mut Options, v| {
-        o.exports.push((Export::Markdown, v.owned()?.into()));
-        Ok(())
-    })
-    .rare(),
+    export!("export-json", Export::Json, "write all: host, plan, samples; - for stdout"),
+    export!("export-csv", Export::Csv, "write one row a sample"),
+    export!("export-markdown", Export::Markdown, "write the table for a page").rare(),
 ];
 
 fn metric(v: Value<'_>) -> Result<&'static str, String> {

@@ -32,6 +32,20 @@ fn stamp(path: &Path) -> Result<Stamp> {
     Ok((m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec()))
 }
 
+/// Programs are kept for a baseline alone.
+///
+/// # Errors
+/// Where they are to be kept and no baseline is to be saved.
+pub fn check_flags(save: Option<&Path>, keep: Option<&Path>) -> Result<()> {
+    match (save, keep) {
+        (None, Some(_)) => {
+            let why = "keeps the programs of a baseline: give --save-baseline FILE too";
+            Err(Error::new(why).context("--keep-binaries"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Marks the file of each command, and keeps a copy in `keep` where that is asked for. Before measuring: the copy must be
 /// of what is measured.
 ///

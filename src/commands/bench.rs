@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::{HookList, Hooks};
+use super::hooks::{self, HookList, Hooks};
 use super::measuring::{Extras, MeasureOptions, Measured, measure_with, split_line};
-use super::saving::write_file;
+use super::saving::Exports;
 use super::{baseline, probing, program};
 use crate::error::{Context, Error, Exit, Result};
 use crate::json::Json;
@@ -14,9 +14,7 @@ use crate::measure::command::Command;
 use crate::output::Output;
 use crate::record::bench::BenchRecord;
 use crate::report::{bench_json, bench_text, export};
-use crate::stat::verdict::Verdict;
 use crate::sys::output_hash::OutputHash;
-use crate::sys::signal::interrupted;
 
 /// Options of `bench`.
 #[derive(Debug, Clone)]
@@ -33,16 +31,8 @@ pub struct Options {
     pub reference: usize,
     /// Variables of single commands: number from 1, name, value.
     pub env_for: Vec<(usize, OsString, OsString)>,
-    /// Commands run once before each command's first start.
-    pub setup: Vec<OsString>,
-    /// Commands run before each round.
-    pub setup_round: Vec<OsString>,
-    /// Commands run before each start.
-    pub prepare: Vec<OsString>,
-    /// Commands run after each start.
-    pub conclude: Vec<OsString>,
-    /// Commands run once after each command's last start.
-    pub cleanup: Vec<OsString>,
+    /// Commands around the starts, by the name of their flag: one for all commands, or one for each.
+    pub hooks: Vec<(&'static str, OsString)>,
     /// Drop the pages of a command's files before each start.
     pub cold: bool,
     /// End each start at its first byte.
@@ -66,7 +56,7 @@ pub struct Options {
     /// Where to keep copies of the programs for it.
     pub keep_binaries: Option<PathBuf>,
     /// Files to write: the artifact, a row a sample, a table.
-    pub exports: Vec<(Export, PathBuf)>,
+    pub exports: Exports<Export>,
 }
 
 /// What is written to a file.
@@ -89,11 +79,7 @@ impl Default for Options {
             names: Vec::new(),
             reference: 1,
             env_for: Vec::new(),
-            setup: Vec::new(),
-            setup_round: Vec::new(),
-            prepare: Vec::new(),
-            conclude: Vec::new(),
-            cleanup: Vec::new(),
+            hooks: Vec::new(),
             cold: false,
             until_first_byte: false,
             expect_same_output: false,
@@ -105,7 +91,7 @@ impl Default for Options {
             notes: Vec::new(),
             save_baseline: None,
             keep_binaries: None,
-            exports: Vec::new(),
+            exports: Exports::default(),
         }
     }
 }
@@ -115,11 +101,7 @@ impl Default for Options {
 /// # Errors
 /// Usage, a command that fails or cannot be executed, or trouble of ours.
 pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
-    if options.keep_binaries.is_some() && options.save_baseline.is_none() {
-        return Err(
-            Error::new("keeps the programs of a baseline: give --save-baseline FILE too").context("--keep-binaries")
-        );
-    }
+    baseline::check_flags(options.save_baseline.as_deref(), options.keep_binaries.as_deref())?;
     let commands = commands(options)?;
     let extras = extras(options, &commands)?;
     let marked = match &options.save_baseline {
@@ -127,14 +109,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         None => Vec::new(),
     };
     let mut measured = measure_with(&options.measure, &extras, &commands, output)?;
-    if options.probes > 0 && measured.exit == Exit::Done && !options.until_first_byte {
-        output.progress("observing");
-        probing::probe_all(&mut measured.record, &commands, options.probes, options.measure.timeout_ns);
-        output.progress("");
-        if interrupted() {
-            measured.exit = Exit::Interrupted;
-        }
-    }
+    probing::observe(&mut measured, &commands, options.probes, options.measure.timeout_ns, output);
     if let Some(file) = &options.save_baseline {
         save_baseline(options, &mut measured, marked, file, output)?;
     }
@@ -188,38 +163,38 @@ fn commands(options: &Options) -> Result<Vec<Command>> {
     Ok(commands)
 }
 
-/// The hooks of command `i` as they were given, by the name of their flag.
-fn hook_lines(options: &Options, i: usize) -> Vec<(String, OsString)> {
-    let lists = [
-        ("setup", &options.setup),
-        ("setup-round", &options.setup_round),
-        ("prepare", &options.prepare),
-        ("conclude", &options.conclude),
-        ("cleanup", &options.cleanup),
-    ];
-    let of = |list: &Vec<OsString>| list.get(if list.len() == 1 { 0 } else { i }).cloned();
-    lists.into_iter().filter_map(|(flag, list)| Some((flag.to_string(), of(list)?))).collect()
+/// The lines that were given for one flag.
+fn lines_of<'a>(options: &'a Options, flag: &str) -> Vec<&'a OsString> {
+    options.hooks.iter().filter(|(f, _)| *f == flag).map(|(_, line)| line).collect()
 }
 
-fn hook(options: &Options, flag: &str, lines: &[OsString], commands: usize) -> Result<HookList> {
-    if lines.len() > 1 && lines.len() != commands {
-        let why =
-            format!("give it once for all commands or once for each: {} times for {commands} commands", lines.len());
-        return Err(Error::new(why).context(flag));
+/// The hooks of command `i` as they were given, by the name of their flag.
+fn hook_lines(options: &Options, i: usize) -> Vec<(String, OsString)> {
+    let of = |flag: &str| {
+        let lines = lines_of(options, flag);
+        lines.get(if lines.len() == 1 { 0 } else { i }).map(|line| (*line).clone())
+    };
+    hooks::FLAGS.iter().filter_map(|flag| Some((flag.to_string(), of(flag)?))).collect()
+}
+
+fn hooks(options: &Options, commands: usize) -> Result<Hooks> {
+    let mut hooks = Hooks::default();
+    for (flag, list) in hooks.lists() {
+        let (flag, lines) = (format!("--{flag}"), lines_of(options, flag));
+        if lines.len() > 1 && lines.len() != commands {
+            let n = lines.len();
+            let why = format!("give it once for all commands or once for each: {n} times for {commands} commands");
+            return Err(Error::new(why).context(flag));
+        }
+        let make = |line: &OsString| split_line(line).and_then(|argv| options.measure.command(argv)).context(|| &flag);
+        *list = HookList::spread(lines.into_iter().map(make).collect::<Result<Vec<_>>>()?, commands);
     }
-    let make = |line: &OsString| split_line(line).and_then(|argv| options.measure.command(argv)).context(|| flag);
-    Ok(HookList::spread(lines.iter().map(make).collect::<Result<Vec<_>>>()?, commands))
+    Ok(hooks)
 }
 
 fn extras(options: &Options, commands: &[Command]) -> Result<Extras> {
     let n = commands.len();
-    let hooks = Hooks {
-        setup: hook(options, "--setup", &options.setup, n)?,
-        setup_round: hook(options, "--setup-round", &options.setup_round, n)?,
-        prepare: hook(options, "--prepare", &options.prepare, n)?,
-        conclude: hook(options, "--conclude", &options.conclude, n)?,
-        cleanup: hook(options, "--cleanup", &options.cleanup, n)?,
-    };
+    let hooks = hooks(options, n)?;
     let expected_output = match &options.expect_output {
         Some(path) => {
             let bytes = std::fs::read(path).context(|| format!("--expect-output {}", path.display()))?;
@@ -258,36 +233,26 @@ fn document(options: &Options, r: &BenchRecord) -> Json {
 }
 
 fn print(options: &Options, common: &Common, measured: &mut Measured, output: &mut Output<'_>) -> Result<()> {
-    let needs_samples = options.samples || options.plot || options.exports.iter().any(|(e, _)| *e != Export::Markdown);
+    let needs_samples = options.samples || options.plot || options.exports.any(|e| e != Export::Markdown);
     let arms = if needs_samples { export::arms(&measured.record, &mut measured.log)? } else { Vec::new() };
     let r = &measured.record;
-    // Files first: what is saved must not depend on whether somebody reads our output.
-    for (what, path) in &options.exports {
-        let text = match what {
-            Export::Json => {
-                let d = export::with_samples(document(options, r), &arms);
-                export::with_hyperfine(d, r, &arms).pretty()
-            }
-            Export::Csv => export::csv(r, &arms),
-            Export::Markdown => export::markdown(r),
-        };
-        write_file(path, &text, output)?;
-    }
-    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
-        return Ok(());
-    }
-    if common.json {
-        let mut d = document(options, r);
-        if options.samples {
-            d = export::with_samples(d, &arms);
+    let file = |what| match what {
+        Export::Json => {
+            let d = export::with_samples(document(options, r), &arms);
+            export::with_hyperfine(d, r, &arms).pretty()
         }
-        return output.text(&d.pretty());
-    }
-    let mut text = bench_text::text(r, output.style);
-    if options.plot {
-        text.push_str(&bench_text::plots(r, &arms, output.style));
-    }
-    output.text(&text)
+        Export::Csv => export::csv(r, &arms),
+        Export::Markdown => export::markdown(r),
+    };
+    let document = || {
+        let d = document(options, r);
+        if options.samples { export::with_samples(d, &arms) } else { d }
+    };
+    let text = |style| {
+        let plots = if options.plot { bench_text::plots(r, &arms, style) } else { String::new() };
+        bench_text::text(r, style) + &plots
+    };
+    options.exports.write(common, output, file, document, text)
 }
 
 /// The exit code: interrupted, output that differs, not decided under `--strict`.
@@ -310,8 +275,7 @@ fn verdict(options: &Options, measured: &Measured) -> Result<Exit> {
             }
         }
     }
-    let open = r.commands.iter().any(|c| c.vs_reference.as_ref().is_some_and(|v| v.verdict == Verdict::NotDecided));
-    Ok(if options.strict && open { Exit::NotDecided } else { Exit::Done })
+    Ok(if options.strict && r.is_undecided() { Exit::NotDecided } else { Exit::Done })
 }
 
 /// Reads `N:K=V`.

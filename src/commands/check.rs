@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::{HookList, Hooks};
+use super::hooks::Hooks;
 use super::measuring::{Extras, MeasureOptions, Measured, measure_with, split_line};
-use super::saving::write_file;
+use super::saving::Exports;
 use super::{baseline, bench, counting, probing, program};
 use crate::digest;
 use crate::error::{Context, Error, Exit, Result};
@@ -25,7 +25,6 @@ use crate::report::{check_json, check_text, ci, tracking};
 use crate::stat::paired::{log_ratios, ratio_interval};
 use crate::stat::unpaired::normalised;
 use crate::sys::host::Host;
-use crate::sys::signal::interrupted;
 use crate::sys::start::{Method, Stdout};
 
 /// Options of `check`.
@@ -54,7 +53,7 @@ pub struct Options {
     /// GitHub's annotations before the text.
     pub annotations: bool,
     /// Files to write.
-    pub exports: Vec<(Export, PathBuf)>,
+    pub exports: Exports<Export>,
 }
 
 /// What is written to a file.
@@ -86,7 +85,7 @@ impl Default for Options {
             accept_weak: false,
             probes: 3,
             annotations: false,
-            exports: Vec::new(),
+            exports: Exports::default(),
         }
     }
 }
@@ -102,14 +101,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let arms = arms(options, file, &stored, argvs)?;
     let measure = manner(options, &stored).context(|| file.to_string_lossy())?;
     let mut measured = measure_with(&measure, &arms.extras, &arms.commands, output)?;
-    if options.probes > 0 && measured.exit == Exit::Done && !stored.manner.until_first_byte {
-        output.progress("observing");
-        probing::probe_all(&mut measured.record, &arms.commands, options.probes, measure.timeout_ns);
-        output.progress("");
-        if interrupted() {
-            measured.exit = Exit::Interrupted;
-        }
-    }
+    probing::observe(&mut measured, &arms.commands, options.probes, measure.timeout_ns, output);
     let checked = checked(options, file, stored, &arms, &mut measured)?;
     print(options, common, &checked, &measured, output)?;
     Ok(if measured.exit == Exit::Done { exit(options, &checked) } else { measured.exit })
@@ -222,21 +214,10 @@ fn push(arms: &mut Arms, command: Command, o: &MeasureOptions, cold: bool) -> Re
 
 /// The hooks of a command, for its new program and, where it runs too, for the old one.
 fn hooks(hooks: &mut Hooks, c: &StoredCommand, o: &MeasureOptions, has_old: bool) -> Result<()> {
-    let lists: [(&str, &mut HookList); 5] = [
-        ("setup", &mut hooks.setup),
-        ("setup-round", &mut hooks.setup_round),
-        ("prepare", &mut hooks.prepare),
-        ("conclude", &mut hooks.conclude),
-        ("cleanup", &mut hooks.cleanup),
-    ];
     let o = MeasureOptions { cwd: c.place.hooks_cwd.clone(), cwd_made_later: false, ..o.clone() };
-    for (flag, list) in lists {
-        let line = c.place.hooks.iter().find(|(f, _)| f == flag).map(|(_, line)| line);
-        let make = |line: &OsString| split_line(line).and_then(|argv| o.command(argv));
-        list.push(line.map(make).transpose().context(|| format!("--{flag}"))?);
-        if has_old {
-            list.push_same();
-        }
+    hooks.push_arm("--", &o, |flag| c.place.hooks.iter().find(|(f, _)| f == flag).map(|(_, line)| line))?;
+    if has_old {
+        hooks.push_same_arm();
     }
     Ok(())
 }
@@ -491,25 +472,16 @@ fn print(
     output: &mut Output<'_>,
 ) -> Result<()> {
     let r = &measured.record;
-    for (what, path) in &options.exports {
-        let text = match what {
-            Export::Json => check_json::document(checked, r).pretty(),
-            Export::Junit => ci::junit(checked, r, options.strict),
-            Export::Markdown => check_text::markdown(checked, r),
-            Export::BenchmarkAction => tracking::benchmark_action(&tracking::of_check(checked, r)).pretty(),
-            Export::Bencher => tracking::bencher(&tracking::of_check(checked, r)).pretty(),
-        };
-        write_file(path, &text, output)?;
-    }
-    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
-        return Ok(());
-    }
-    if common.json {
-        return output.text(&check_json::document(checked, r).pretty());
-    }
-    if options.annotations {
-        output.text(&ci::annotations(checked, options.strict))?;
-    }
-    let text = check_text::text(checked, r, output.style);
-    output.text(&text)
+    let file = |what| match what {
+        Export::Json => check_json::document(checked, r).pretty(),
+        Export::Junit => ci::junit(checked, r, options.strict),
+        Export::Markdown => check_text::markdown(checked, r),
+        Export::BenchmarkAction => tracking::benchmark_action(&tracking::of_check(checked, r)).pretty(),
+        Export::Bencher => tracking::bencher(&tracking::of_check(checked, r)).pretty(),
+    };
+    let text = |style| {
+        let annotations = if options.annotations { ci::annotations(checked, options.strict) } else { String::new() };
+        annotations + &check_text::text(checked, r, style)
+    };
+    options.exports.write(common, output, file, || check_json::document(checked, r), text)
 }

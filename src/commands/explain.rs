@@ -103,7 +103,7 @@ const ACCOUNT_BUDGET_NS: u64 = 500_000_000;
 
 fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>) -> Had<Accounted> {
     let (Some(program), Ok(closure)) = (program, closure) else { return Err("no ELF program to predict".to_string()) };
-    let model = Model::default_path().and_then(|p| Model::load(&p)).map_err(|e| e.to_string())?;
+    let model = Model::named(None).map_err(|e| e.to_string())?;
     let prediction = predict(&model, closure, &Host).map_err(|e| e.to_string())?;
     let checked = check(&model, std::slice::from_ref(&program.path), effort(ACCOUNT_BUDGET_NS), &mut |_, _| {});
     let (measured_ns, drift) = match checked {

@@ -3,9 +3,11 @@
 //! Whatever runs between two starts cools caches and lets the processor doze: the next start is slower for it. So
 //! where anything ran, one throw-away start of the control goes first, before every arm alike, the control included.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::error::{Error, Exit, Result};
+use super::measuring::{MeasureOptions, split_line};
+use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::Command;
 use crate::measure::sampler::{ProcessSampler, Sampler};
 use crate::sys::page_cache::{self, Evicted};
@@ -66,6 +68,45 @@ pub struct Hooks {
     pub conclude: HookList,
     /// Once after its last start.
     pub cleanup: HookList,
+}
+
+/// The names of their flags, in the order of [`Hooks::lists`].
+pub const FLAGS: [&str; 5] = ["setup", "setup-round", "prepare", "conclude", "cleanup"];
+
+impl Hooks {
+    /// Each list with the name of its flag.
+    pub fn lists(&mut self) -> [(&'static str, &mut HookList); 5] {
+        let [setup, setup_round, prepare, conclude, cleanup] = FLAGS;
+        [
+            (setup, &mut self.setup),
+            (setup_round, &mut self.setup_round),
+            (prepare, &mut self.prepare),
+            (conclude, &mut self.conclude),
+            (cleanup, &mut self.cleanup),
+        ]
+    }
+
+    /// The next arm's commands: `line` gives the one of a flag, as it was written, and `o` says how it is run.
+    ///
+    /// # Errors
+    /// A line that cannot be split, or a program that is not there: the message names the flag behind `dashes`.
+    pub fn push_arm<'a>(
+        &mut self,
+        dashes: &str,
+        o: &MeasureOptions,
+        line: impl Fn(&str) -> Option<&'a OsString>,
+    ) -> Result<()> {
+        for (flag, list) in self.lists() {
+            let make = |line: &OsString| split_line(line).and_then(|argv| o.command(argv));
+            list.push(line(flag).map(make).transpose().context(|| format!("{dashes}{flag}"))?);
+        }
+        Ok(())
+    }
+
+    /// The next arm shares the commands of the arm before it.
+    pub fn push_same_arm(&mut self) {
+        self.lists().into_iter().for_each(|(_, list)| list.push_same());
+    }
 }
 
 /// Runs one such command; it must end with 0.

@@ -100,7 +100,7 @@ impl ShowOptions {
         if !self.predict {
             return Ok(None);
         }
-        Model::load(&self.model.clone().map_or_else(Model::default_path, Ok)?).map(Some)
+        Model::named(self.model.as_deref()).map(Some)
     }
 }
 

@@ -38,7 +38,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     if options.files.is_empty() {
         return Err(Error::new("no file given; try 'premain predict --help'"));
     }
-    let model = Model::load(&options.model.clone().map_or_else(Model::default_path, Ok)?)?;
+    let model = Model::named(options.model.as_deref())?;
     if options.check {
         return run_check(options, &model, common, output);
     }

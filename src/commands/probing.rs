@@ -1,12 +1,35 @@
 //! Probe starts: what is observed, not timed, once the timed starts are over.
 
+use super::measuring::Measured;
+use crate::error::Exit;
 use crate::measure::command::Command;
+use crate::output::Output;
 use crate::record::bench::BenchRecord;
 use crate::record::probes::{Probes, SyscallCounts};
+use crate::sys::signal::interrupted;
 use crate::trace::probe::{Census, census};
 use crate::trace::recording::NotTraced;
 use crate::trace::sampled;
 use crate::trace::stops::Tracer;
+
+/// Observes every command of a run that was made whole, unless `starts` is 0 or the commands do not end by themselves.
+pub(super) fn observe(
+    measured: &mut Measured,
+    commands: &[Command],
+    starts: u64,
+    timeout_ns: Option<u64>,
+    output: &mut Output<'_>,
+) {
+    if starts == 0 || measured.exit != Exit::Done || measured.record.setting.until_first_byte {
+        return;
+    }
+    output.progress("observing");
+    probe_all(&mut measured.record, commands, starts, timeout_ns);
+    output.progress("");
+    if interrupted() {
+        measured.exit = Exit::Interrupted;
+    }
+}
 
 /// Observes every command and puts what was seen into the record.
 pub fn probe_all(record: &mut BenchRecord, commands: &[Command], starts: u64, timeout_ns: Option<u64>) {

@@ -2,8 +2,57 @@
 
 use std::path::{Path, PathBuf};
 
+use super::common::Common;
 use crate::error::{Context, Result};
-use crate::output::Output;
+use crate::json::Json;
+use crate::output::{Output, Style};
+
+/// Files that a verb is asked to write, each in one of the formats `F` that it knows.
+#[derive(Debug, Clone)]
+pub struct Exports<F> {
+    files: Vec<(F, PathBuf)>,
+}
+
+impl<F> Default for Exports<F> {
+    fn default() -> Self {
+        Exports { files: Vec::new() }
+    }
+}
+
+impl<F: Copy> Exports<F> {
+    /// One more file.
+    pub fn push(&mut self, format: F, path: PathBuf) {
+        self.files.push((format, path));
+    }
+
+    /// True where a file is asked for in such a format.
+    pub fn any(&self, is_such: impl Fn(F) -> bool) -> bool {
+        self.files.iter().any(|(format, _)| is_such(*format))
+    }
+
+    /// Writes the files, and then to standard output a document or, without `--json`, the text. Files first: what is saved
+    /// must not depend on whether somebody reads our output. A file `-` takes the place of both.
+    ///
+    /// # Errors
+    /// Where something cannot be written; the message names the file.
+    pub fn write(
+        &self,
+        common: &Common,
+        output: &mut Output<'_>,
+        file: impl Fn(F) -> String,
+        document: impl FnOnce() -> Json,
+        text: impl FnOnce(Style) -> String,
+    ) -> Result<()> {
+        for (format, path) in &self.files {
+            write_file(path, &file(*format), output)?;
+        }
+        if self.files.iter().any(|(_, path)| path == Path::new("-")) {
+            return Ok(());
+        }
+        let text = if common.json { document().pretty() } else { text(output.style) };
+        output.text(&text)
+    }
+}
 
 /// Writes beside the file and renames, so that an interrupted write leaves no half file; `-` is standard output.
 ///

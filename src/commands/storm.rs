@@ -1,11 +1,11 @@
 //! `premain storm`: many starts at once, at several concurrencies, beside the control's.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::common::Common;
 use super::measuring::{MeasureOptions, StdinChoice, split_line};
-use super::saving::write_file;
+use super::saving::Exports;
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::{Command, show_argv};
 use crate::measure::control::control;
@@ -37,7 +37,7 @@ pub struct Options {
     /// As many as is asked for, whatever that does to the machine.
     pub no_cap: bool,
     /// Files to write.
-    pub exports: Vec<(Export, PathBuf)>,
+    pub exports: Exports<Export>,
 }
 
 /// What is written to a file.
@@ -57,7 +57,7 @@ impl Default for Options {
             lines: Vec::new(),
             argv: None,
             no_cap: false,
-            exports: Vec::new(),
+            exports: Exports::default(),
         }
     }
 }
@@ -416,21 +416,12 @@ fn free_memory() -> Option<u64> {
 }
 
 fn print(options: &Options, common: &Common, record: &StormRecord, output: &mut Output<'_>) -> Result<()> {
-    for (what, path) in &options.exports {
-        let text = match what {
-            Export::Json => storm_json::document(record).pretty(),
-            Export::Markdown => storm_text::markdown(record),
-        };
-        write_file(path, &text, output)?;
-    }
-    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
-        return Ok(());
-    }
-    if common.json {
-        return output.text(&storm_json::document(record).pretty());
-    }
-    let text = storm_text::text(record, output.style);
-    output.text(&text)
+    let file = |what| match what {
+        Export::Json => storm_json::document(record).pretty(),
+        Export::Markdown => storm_text::markdown(record),
+    };
+    let document = || storm_json::document(record);
+    options.exports.write(common, output, file, document, |style| storm_text::text(record, style))
 }
 
 #[cfg(test)]

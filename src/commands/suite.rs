@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::{HookList, Hooks};
+use super::hooks::Hooks;
 use super::measuring::{Extras, MeasureOptions, Measured, StdinChoice, measure_with};
-use super::saving::write_file;
+use super::saving::Exports;
 use super::suite_file::{Binary, Case, ExpectedOutput, Names, SuiteFile, parse};
 use super::{baseline, probing};
 use crate::error::{Context, Error, Exit, Result};
@@ -16,10 +16,8 @@ use crate::output::Output;
 use crate::record::baseline::Place;
 use crate::record::suite::{Arm, OutputMark, SuiteRecord};
 use crate::report::{export, suite_json, suite_text, tracking};
-use crate::stat::verdict::Verdict;
 use crate::sys::output_hash::OutputHash;
 use crate::sys::process::resolve;
-use crate::sys::signal::interrupted;
 
 /// Options of `suite`.
 #[derive(Debug, Clone)]
@@ -43,7 +41,7 @@ pub struct Options {
     /// Where to keep copies of the programs for it.
     pub keep_binaries: Option<PathBuf>,
     /// Files to write.
-    pub exports: Vec<(Export, PathBuf)>,
+    pub exports: Exports<Export>,
 }
 
 /// What is written to a file.
@@ -73,7 +71,7 @@ impl Default for Options {
             samples: false,
             save_baseline: None,
             keep_binaries: None,
-            exports: Vec::new(),
+            exports: Exports::default(),
         }
     }
 }
@@ -83,11 +81,7 @@ impl Default for Options {
 /// # Errors
 /// A file that cannot be read or is wrong (with its line), a command that fails or cannot be executed, trouble of ours.
 pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Result<Exit> {
-    if options.keep_binaries.is_some() && options.save_baseline.is_none() {
-        return Err(
-            Error::new("keeps the programs of a baseline: give --save-baseline FILE too").context("--keep-binaries")
-        );
-    }
+    baseline::check_flags(options.save_baseline.as_deref(), options.keep_binaries.as_deref())?;
     let file = options.file.as_deref().context(|| "no suite given; try 'premain suite --help'")?;
     let plan = plan(options, file).context(|| file.to_string_lossy())?;
     let marked = match &options.save_baseline {
@@ -95,14 +89,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         None => Vec::new(),
     };
     let mut measured = measure_with(&plan.measure, &plan.extras, &plan.commands, output)?;
-    if options.probes > 0 && measured.exit == Exit::Done {
-        output.progress("observing");
-        probing::probe_all(&mut measured.record, &plan.commands, options.probes, plan.measure.timeout_ns);
-        output.progress("");
-        if interrupted() {
-            measured.exit = Exit::Interrupted;
-        }
-    }
+    probing::observe(&mut measured, &plan.commands, options.probes, plan.measure.timeout_ns, output);
     if let Some(file) = &options.save_baseline {
         baseline::save(&plan.measure, &mut measured, marked, plan.places, file, output)?;
     }
@@ -113,11 +100,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         return Ok(exit);
     }
     same_outputs(&record, &plan.same)?;
-    let open = |c: &&crate::record::bench::CommandRecord| {
-        c.vs_reference.as_ref().is_some_and(|v| v.verdict == Verdict::NotDecided)
-    };
-    let undecided = record.bench.commands.iter().any(|c| open(&c));
-    Ok(if options.strict && undecided { Exit::NotDecided } else { Exit::Done })
+    Ok(if options.strict && record.bench.is_undecided() { Exit::NotDecided } else { Exit::Done })
 }
 
 /// A suite, made ready.
@@ -253,19 +236,7 @@ fn quote(word: &OsString) -> OsString {
 fn add_hooks(hooks: &mut Hooks, lines: &[(String, OsString)], o: &MeasureOptions, dir: &Path) -> Result<()> {
     let o =
         MeasureOptions { cwd: Some(dir.to_path_buf()), stdin: StdinChoice::Null, cwd_made_later: false, ..o.clone() };
-    let lists: [(&str, &mut HookList); 5] = [
-        ("setup", &mut hooks.setup),
-        ("setup-round", &mut hooks.setup_round),
-        ("prepare", &mut hooks.prepare),
-        ("conclude", &mut hooks.conclude),
-        ("cleanup", &mut hooks.cleanup),
-    ];
-    for (flag, list) in lists {
-        let line = lines.iter().find(|(f, _)| f == flag).map(|(_, line)| line);
-        let make = |line: &OsString| super::measuring::split_line(line).and_then(|argv| o.command(argv));
-        list.push(line.map(make).transpose().context(|| flag.to_string())?);
-    }
-    Ok(())
+    hooks.push_arm("", &o, |flag| lines.iter().find(|(f, _)| f == flag).map(|(_, line)| line))
 }
 
 fn suite_record(
@@ -274,7 +245,7 @@ fn suite_record(
     arms: Vec<Arm>,
     mut measured: Measured,
 ) -> Result<(SuiteRecord, export::Arms)> {
-    let needs = options.samples || options.exports.iter().any(|(e, _)| matches!(e, Export::Json | Export::Csv));
+    let needs = options.samples || options.exports.any(|e| matches!(e, Export::Json | Export::Csv));
     let samples = if needs { export::arms(&measured.record, &mut measured.log)? } else { Vec::new() };
     Ok((SuiteRecord { name, arms, bench: measured.record }, samples))
 }
@@ -286,28 +257,18 @@ fn print(
     samples: &export::Arms,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    for (what, path) in &options.exports {
-        let text = match what {
-            Export::Json => suite_json::with_samples(suite_json::document(record), samples).pretty(),
-            Export::Csv => export::csv(&record.bench, samples),
-            Export::Markdown => suite_text::markdown(record),
-            Export::BenchmarkAction => tracking::benchmark_action(&tracking::of_bench(&record.bench)).pretty(),
-            Export::Bencher => tracking::bencher(&tracking::of_bench(&record.bench)).pretty(),
-        };
-        write_file(path, &text, output)?;
-    }
-    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
-        return Ok(());
-    }
-    if common.json {
-        let mut document = suite_json::document(record);
-        if options.samples {
-            document = suite_json::with_samples(document, samples);
-        }
-        return output.text(&document.pretty());
-    }
-    let text = suite_text::text(record, output.style);
-    output.text(&text)
+    let file = |what| match what {
+        Export::Json => suite_json::with_samples(suite_json::document(record), samples).pretty(),
+        Export::Csv => export::csv(&record.bench, samples),
+        Export::Markdown => suite_text::markdown(record),
+        Export::BenchmarkAction => tracking::benchmark_action(&tracking::of_bench(&record.bench)).pretty(),
+        Export::Bencher => tracking::bencher(&tracking::of_bench(&record.bench)).pretty(),
+    };
+    let document = || {
+        let d = suite_json::document(record);
+        if options.samples { suite_json::with_samples(d, samples) } else { d }
+    };
+    options.exports.write(common, output, file, document, |style| suite_text::text(record, style))
 }
 
 /// Where a case says that all must write the same, they must.

@@ -60,7 +60,7 @@ impl Options {
         if self.read.no_closure {
             return Err(Error::new("--sort predicted needs the libraries that --no-closure leaves out"));
         }
-        Model::load(&self.model.clone().map_or_else(Model::default_path, Ok)?).map(Some)
+        Model::named(self.model.as_deref()).map(Some)
     }
 }
 

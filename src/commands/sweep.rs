@@ -1,13 +1,12 @@
 //! `premain sweep`: the cost of a start as a function of a parameter.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use super::common::Common;
-use super::hooks::{HookList, Hooks};
+use super::hooks::Hooks;
 use super::measuring::{Extras, MeasureOptions, StdinChoice, measure_with, split_line};
 use super::parameter::fill;
-use super::saving::write_file;
+use super::saving::Exports;
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::command::{Command, show_argv};
 use crate::output::Output;
@@ -33,7 +32,7 @@ pub struct Options {
     /// Every sample in the JSON document.
     pub samples: bool,
     /// Files to write.
-    pub exports: Vec<(Export, PathBuf)>,
+    pub exports: Exports<Export>,
 }
 
 /// What is written to a file.
@@ -57,7 +56,7 @@ impl Default for Options {
             metric: ("exit".to_string(), "spawn_to_exit_ns"),
             hooks: Vec::new(),
             samples: false,
-            exports: Vec::new(),
+            exports: Exports::default(),
         }
     }
 }
@@ -76,7 +75,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         Some(x) => line(&mut measured.log, x, metric)?,
         None => None,
     };
-    let needs = options.samples || options.exports.iter().any(|(e, _)| *e != Export::Markdown);
+    let needs = options.samples || options.exports.any(|e| e != Export::Markdown);
     let samples = if needs { export::arms(&measured.record, &mut measured.log)? } else { Vec::new() };
     let record = SweepRecord {
         command: show_argv(&argv),
@@ -121,7 +120,7 @@ fn points(options: &Options, p: &Parameter, argv: &[OsString]) -> Result<(Vec<Co
             ..options.measure.clone()
         };
         let lines: Vec<(&str, OsString)> = options.hooks.iter().map(|(flag, line)| (*flag, put(line))).collect();
-        add_hooks(&mut hooks, &lines, &o)?;
+        hooks.push_arm("--", &o, |flag| lines.iter().rev().find(|(f, _)| *f == flag).map(|(_, line)| line))?;
         let mut command = o.command(words)?;
         command.name = format!("{}={value}", p.name);
         commands.push(command);
@@ -134,22 +133,6 @@ fn points(options: &Options, p: &Parameter, argv: &[OsString]) -> Result<(Vec<Co
     Ok((commands, Extras { hooks, ..Extras::default() }))
 }
 
-fn add_hooks(hooks: &mut Hooks, lines: &[(&str, OsString)], o: &MeasureOptions) -> Result<()> {
-    let lists: [(&str, &mut HookList); 5] = [
-        ("setup", &mut hooks.setup),
-        ("setup-round", &mut hooks.setup_round),
-        ("prepare", &mut hooks.prepare),
-        ("conclude", &mut hooks.conclude),
-        ("cleanup", &mut hooks.cleanup),
-    ];
-    for (flag, list) in lists {
-        let line = lines.iter().rev().find(|(f, _)| *f == flag).map(|(_, line)| line);
-        let make = |line: &OsString| split_line(line).and_then(|argv| o.command(argv));
-        list.push(line.map(make).transpose().context(|| format!("--{flag}"))?);
-    }
-    Ok(())
-}
-
 fn print(
     options: &Options,
     common: &Common,
@@ -157,22 +140,14 @@ fn print(
     samples: &export::Arms,
     output: &mut Output<'_>,
 ) -> Result<()> {
-    for (what, path) in &options.exports {
-        let text = match what {
-            Export::Json => export::with_samples(sweep_json::document(record), samples).pretty(),
-            Export::Csv => export::csv(&record.bench, samples),
-            Export::Markdown => sweep_text::markdown(record),
-        };
-        write_file(path, &text, output)?;
-    }
-    if options.exports.iter().any(|(_, p)| p == Path::new("-")) {
-        return Ok(());
-    }
-    if common.json {
-        let document = sweep_json::document(record);
-        let document = if options.samples { export::with_samples(document, samples) } else { document };
-        return output.text(&document.pretty());
-    }
-    let text = sweep_text::text(record, output.style);
-    output.text(&text)
+    let file = |what| match what {
+        Export::Json => export::with_samples(sweep_json::document(record), samples).pretty(),
+        Export::Csv => export::csv(&record.bench, samples),
+        Export::Markdown => sweep_text::markdown(record),
+    };
+    let document = || {
+        let d = sweep_json::document(record);
+        if options.samples { export::with_samples(d, samples) } else { d }
+    };
+    options.exports.write(common, output, file, document, |style| sweep_text::text(record, style))
 }

@@ -124,6 +124,17 @@ impl Model {
         std::fs::rename(&beside, path).context(with_path)
     }
 
+    /// The model that is named, or else the one in the cache.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn named(path: Option<&Path>) -> Result<Model> {
+        match path {
+            Some(path) => Model::load(path),
+            None => Model::load(&Model::default_path()?),
+        }
+    }
+
     /// Reads it, and checks that it holds here.
     ///
     /// # Errors

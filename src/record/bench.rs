@@ -231,6 +231,12 @@ pub struct BenchRecord {
 }
 
 impl BenchRecord {
+    /// True where a comparison is not decided.
+    pub fn is_undecided(&self) -> bool {
+        let verdicts = self.commands.iter().filter_map(|c| c.vs_reference.as_ref());
+        verdicts.into_iter().any(|v| v.verdict == Verdict::NotDecided)
+    }
+
     /// What a command of this record is compared with; `None` for the control.
     pub fn reference_of(&self, command: &CommandRecord) -> Option<&CommandRecord> {
         let arm = self.commands.iter().position(|c| std::ptr::eq(c, command))?;
