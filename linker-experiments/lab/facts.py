@@ -59,7 +59,7 @@ def of_file(file: dict) -> dict:
         "lookups": totals["lookups"],
         "cached": totals["lookups_cached"],
         "probes": totals["probes"],
-        "failed_opens": totals["failed_opens"] + totals["failed_stats"],
+        "failed_opens": totals["failed_opens"],
         "init_functions": totals["init_functions"],
         "segments": len(loads),
         "align": max((s["align"] for s in loads), default=0),
