@@ -268,3 +268,35 @@ fn pages_and_second_parser() {
     assert_eq!(code, 0);
     assert!(text.contains("1 relative each") && text.contains("second parser (goblin): agrees on all"), "{text}");
 }
+
+/// A table of pointers is found by name: its section, and its symbol, with readelf's address and size.
+#[test]
+fn written_pages_have_holders() {
+    let (Some(cc), Some(readelf)) = (support::tool("cc"), support::tool("readelf")) else {
+        return support::skip("no cc or no readelf");
+    };
+    let dir = support::scratch("inspect-holders");
+    let (source, program) = (dir.join("a.c"), dir.join("a"));
+    let text = "static int x;\nint *const big_table[5000] = {[0 ... 4999] = &x};\nint *other = &x;\nint main(void) { return *other + *big_table[1]; }\n";
+    std::fs::write(&source, text).unwrap();
+    let built = std::process::Command::new(cc).arg("-pie").arg("-fPIE").arg("-o").args([&program, &source]).status();
+    assert!(built.unwrap().success());
+
+    let document = json(&["inspect", "--json", "--pages", "--no-closure", program.to_str().unwrap()]);
+    let file = first(&document);
+    let holder = |list: &str, name: &str| {
+        let all = file.get(list).and_then(Json::as_array).unwrap();
+        let of = |h: &&Json| h.get("name").and_then(Json::as_str) == Some(name);
+        let found = all.iter().find(of).unwrap_or_else(|| panic!("no {name} in {list}: {all:?}"));
+        ["size_bytes", "writes", "pages"].map(|field| support::number(found, field))
+    };
+    let symbols = std::process::Command::new(readelf).args(["-W", "-s"]).arg(&program).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let line = symbols.lines().find(|l| l.ends_with(" big_table")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (start, size) = (u64::from_str_radix(words[1], 16).unwrap(), words[2].parse::<u64>().unwrap());
+    assert_eq!(holder("written_objects", "big_table"), [size, 5_000, (start + size - 1) / 4096 - start / 4096 + 1]);
+    assert_eq!(holder("written_sections", ".data.rel.ro")[1], 5_000);
+    let (code, text, _) = support::run(["inspect", "--pages", "--no-closure", program.to_str().unwrap()]);
+    assert!(code == 0 && text.contains("big_table"), "{text}");
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::common::Common;
 use super::files::{self, Read, View};
 use crate::crosscheck::{CrossCheck, cross_check};
-use crate::elf::{self, PageWrites};
+use crate::elf::{self, Holder, Holders, PageWrites};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, Kind, LinkFacts};
 use crate::json::Json;
@@ -86,11 +86,17 @@ impl ReadOptions {
     }
 }
 
+/// The pages that relocations write, and what holds them.
+struct Written {
+    pages: Vec<PageWrites>,
+    holders: Holders,
+}
+
 /// One file with all that was asked of it.
 struct Inspected {
     facts: LinkFacts,
     closure: Option<Closure>,
-    pages: Option<Vec<PageWrites>>,
+    pages: Option<Written>,
     cross_check: Option<Result<CrossCheck>>,
     prediction: Option<Result<Prediction>>,
 }
@@ -180,7 +186,10 @@ fn inspect(
         closures.push(closure(path, facts, &read, view, search, memo, options)?);
     }
     let pages = match (&read.elf, options.show.pages) {
-        (Some(_), true) => Some(elf::page_writes(path, bytes(&read))?),
+        (Some(_), true) => {
+            let pages = elf::page_writes(path, bytes(&read))?;
+            Some(Written { pages, holders: elf::holders(path, bytes(&read))? })
+        }
         _ => None,
     };
     let checks: Vec<Option<Result<CrossCheck>>> =
@@ -220,8 +229,10 @@ fn closure(
 
 fn entry_json(i: &Inspected) -> Json {
     let mut j = facts_json::file(&i.facts);
-    if let Some(pages) = &i.pages {
-        j.push("written_pages", Json::Array(pages.iter().map(page_json).collect()));
+    if let Some(written) = &i.pages {
+        j.push("written_pages", Json::Array(written.pages.iter().map(page_json).collect()));
+        j.push("written_sections", Json::array(written.holders.sections.iter().map(holder_json)));
+        j.push("written_objects", Json::array(written.holders.objects.iter().map(holder_json)));
     }
     if let Some(check) = &i.cross_check {
         j.push("cross_check", check_json(check));
@@ -238,6 +249,15 @@ fn entry_json(i: &Inspected) -> Json {
 fn page_json(p: &PageWrites) -> Json {
     let writes = p.writes.iter().map(|(by, n)| (*by, Json::from(*n)));
     Json::object([("addr", Json::from(p.addr)), ("in_relro", p.in_relro.into()), ("written_by", Json::object(writes))])
+}
+
+fn holder_json(h: &Holder) -> Json {
+    Json::object([
+        ("name", h.name.as_str().into()),
+        ("size_bytes", h.bytes.into()),
+        ("writes", h.writes.into()),
+        ("pages", h.pages.into()),
+    ])
 }
 
 fn check_json(check: &Result<CrossCheck>) -> Json {
@@ -292,8 +312,10 @@ fn write_text(entries: &[Entry<'_>], options: &Options, output: &mut Output<'_>)
     let all = entries.iter().filter_map(|(_, entry)| entry.as_ref().ok()).flatten();
     for (n, i) in all.enumerate() {
         let mut page = facts_text::file(&i.facts, style);
-        if let Some(pages) = &i.pages {
-            page.raw(&format!("{}\n{}", style.bold("pages written by relocations"), facts_text::pages(pages, style)));
+        if let Some(written) = &i.pages {
+            let pages = facts_text::pages(&written.pages, style);
+            page.raw(&format!("{}\n{pages}", style.bold("pages written by relocations")));
+            page.raw(&facts_text::holders(&written.holders, style));
         }
         if let Some(check) = &i.cross_check {
             page.raw(&check_text(check, &i.facts, output));

@@ -10,6 +10,7 @@ use object::elf;
 
 use super::detail::{Detail, PageWrites};
 use super::flavour::{Flavour, highest_glibc};
+use super::holders::{Census, Holders};
 use super::image::{Image, Segment};
 use super::kind::{is_debug_file, kind};
 use super::machine::arch_name;
@@ -18,7 +19,7 @@ use super::pages::{pages_inside, pages_of};
 use super::relocation::Tables;
 use super::relro::{Protected, protected};
 use super::sections::{Section, init_arrays, sections, static_records};
-use super::startup::{Startup, startup, startup_into, static_startup, static_startup_into};
+use super::startup::{Sink, Startup, startup, startup_into, static_startup, static_startup_into};
 use super::symbols::{NeededVersion, count_symbols, needed_versions};
 use super::warnings::{Evidence, warnings};
 use crate::error::{Error, Result};
@@ -84,21 +85,30 @@ fn binds_lazily(facts: &LinkFacts, flavour: Option<Flavour>) -> bool {
 
 /// The pages that start-up relocations write, each with what writes it.
 pub(super) fn page_writes(path: &Path, image: &Image) -> Result<Vec<PageWrites>> {
+    Ok(writes_into(path, image, Detail::default())?.into_pages(protected(image, PAGE_SIZES[0])))
+}
+
+/// The sections and data objects that start-up relocations write to.
+pub(super) fn holders(path: &Path, image: &Image) -> Result<Holders> {
+    Ok(writes_into(path, image, Census::of(image))?.holders())
+}
+
+/// All writes of start-up, noted in `sink`.
+fn writes_into<S: Sink>(path: &Path, image: &Image, sink: S) -> Result<S> {
     let facts = describe(path, image)?;
     let flavour = flavour(image, &facts, &notes(image));
     let protected = protected(image, PAGE_SIZES[0]);
-    let detail = match facts.kind {
-        Kind::Other => Detail::default(),
+    Ok(match facts.kind {
+        Kind::Other => sink,
         Kind::Static => {
             let records = static_records(image, &sections(image));
-            static_startup_into(image, records.into_iter(), protected, Detail::default()).1
+            static_startup_into(image, records.into_iter(), protected, sink).1
         }
         _ => {
             let lazy = binds_lazily(&facts, flavour);
-            startup_into(image, &Tables::of(image), lazy, protected, Detail::default()).1
+            startup_into(image, &Tables::of(image), lazy, protected, sink).1
         }
-    };
-    Ok(detail.into_pages(protected))
+    })
 }
 
 /// A dynamic table that the file claims and does not have ends the matter, but for files that are no programs.

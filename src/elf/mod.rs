@@ -10,6 +10,7 @@
 //! | `relocation`, `android` | the tables: REL, RELA, RELR, JMPREL, packed |
 //! | `startup` | one pass over them: counts, and what they write |
 //! | `pages`, `ranges` | distinct pages, mapped addresses |
+//! | `detail`, `holders` | pages written: by what, and in which sections and objects |
 //! | `relro` | what is made read-only |
 //! | `symbols` | the dynamic symbol table, versions asked for |
 //! | `kind`, `flavour`, `notes`, `sections` | what the file is, whose loader it wants, notes, hints |
@@ -22,6 +23,7 @@ pub mod android;
 mod describe;
 mod detail;
 pub mod flavour;
+mod holders;
 pub mod image;
 pub mod kind;
 pub mod machine;
@@ -40,6 +42,7 @@ mod warnings;
 use std::path::Path;
 
 pub use detail::PageWrites;
+pub use holders::{Holder, Holders};
 
 use crate::error::Result;
 use crate::facts::LinkFacts;
@@ -61,4 +64,12 @@ pub fn link_facts(path: &Path, bytes: &[u8]) -> Result<LinkFacts> {
 /// As [`link_facts`].
 pub fn page_writes(path: &Path, bytes: &[u8]) -> Result<Vec<PageWrites>> {
     describe::page_writes(path, &Image::parse(bytes)?)
+}
+
+/// The sections and data objects that start-up relocations write to.
+///
+/// # Errors
+/// As [`link_facts`].
+pub fn holders(path: &Path, bytes: &[u8]) -> Result<Holders> {
+    describe::holders(path, &Image::parse(bytes)?)
 }

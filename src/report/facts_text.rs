@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::elf::PageWrites;
+use crate::elf::{Holders, PageWrites};
 use crate::facts::{ElfFacts, Fact, Format, Kind, LinkFacts, RelroKind};
 use crate::output::Style;
 use crate::report::table::Table;
@@ -219,6 +219,25 @@ pub fn pages(all: &[PageWrites], style: Style) -> String {
         rest = &rest[run..];
     }
     if all.is_empty() { "  no page is written by relocations\n".to_string() } else { indent(&table.render(style)) }
+}
+
+/// Data objects that are listed; JSON has more.
+const OBJECTS_SHOWN: usize = 12;
+
+/// The sections and data objects that relocations write to.
+pub fn holders(h: &Holders, style: Style) -> String {
+    let mut out = String::new();
+    for (title, all) in [("section", h.sections.as_slice()), ("data object", &h.objects)] {
+        if all.is_empty() {
+            continue;
+        }
+        let mut table = Table::new([title, ">size", ">relocations", ">pages written"]);
+        for holder in all.iter().take(OBJECTS_SHOWN) {
+            table.row([printable(&holder.name), bytes(holder.bytes), count(holder.writes), count(holder.pages)]);
+        }
+        out.push_str(&indent(&table.render(style)));
+    }
+    out
 }
 
 /// Two blanks before each line.
