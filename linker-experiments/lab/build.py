@@ -196,3 +196,13 @@ def build(item: experiment.Experiment, index: int, setting: experiment.Setting, 
         drop_section_headers(root / argv[0])
         b.commands.append(f"# then: the section headers of {argv[0]} are dropped (e_shoff, e_shnum, e_shstrndx = 0)")
     return Built(argv, b.commands, sorted(b.tools.values()))
+
+
+def settle(root: Path) -> None:
+    """Drops what was built from the page cache, so that it is read from the disk like installed programs. As it was
+    written it lies there in larger pieces, and starts up to a tenth sooner: another one each time."""
+    for path in root.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                os.fdatasync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -45,17 +45,26 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let path = options.model.clone().map_or_else(Model::default_path, Ok)?;
     let budget = options.budget_ns.unwrap_or(if options.quick { QUICK_BUDGET_NS } else { BUDGET_NS });
 
-    let mut ground = Ground::new(effort(budget))?;
-    ground.add_design()?;
     let closures = options.programs.iter().map(|p| closure_of(p).context(|| p.to_string_lossy()));
-    ground.add_libraries(&closures.collect::<Result<Vec<Closure>>>()?)?;
-    let (rows, skipped) = ground.measure(&mut progress(budget, output))?;
+    let closures = closures.collect::<Result<Vec<Closure>>>()?;
+    let share = if closures.is_empty() { budget } else { budget / 2 };
+    let mut ground = Ground::new(effort(share))?;
+    ground.add_design()?;
+    let (mut rows, mut skipped) = ground.measure(&mut progress(share, output))?;
+    if !closures.is_empty() {
+        // Rounds of their own: beside libraries of a hundred megabytes, all other programs find their caches empty.
+        let mut ground = Ground::new(effort(budget - share))?;
+        ground.add_libraries(&closures)?;
+        let (more, others) = ground.measure(&mut progress(budget - share, output))?;
+        rows.extend(more);
+        skipped.extend(others);
+    }
     output.progress("");
 
     let model = Model::fit(&rows, cpuid_ns(), 1)?;
     model.save(&path)?;
     if common.json {
-        output.text(&model_json::calibrate(&model, &skipped).pretty())?;
+        output.text(&model_json::calibrate(&model, &rows, &skipped).pretty())?;
     } else {
         let text = model_text::model(&model, &skipped, output.style);
         output.text(&text)?;

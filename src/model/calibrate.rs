@@ -9,6 +9,7 @@ use super::gauge::{self, Arm, Effort, Reading};
 use super::work::Work;
 use crate::elf::synth::{Machine, Recipe, stamped};
 use crate::error::{Context, Error, Result};
+use crate::loader::cpu::Cpu;
 use crate::loader::host::Host;
 use crate::loader::identity::Flavour;
 use crate::loader::{self, Closure, FoundBy, Options};
@@ -178,6 +179,7 @@ impl Ground {
     /// # Errors
     /// Where one does not reach its entry point any more, or a signal asks us to stop.
     pub fn measure(mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<(Vec<Row>, Vec<Skipped>)> {
+        self.scratch.settle();
         let mut arms: Vec<&mut Arm> = self.subjects.iter_mut().map(|s| &mut s.arm).collect();
         let readings = gauge::measure(&mut arms, self.effort, progress)?;
         let rows = self.subjects.into_iter().zip(readings);
@@ -195,6 +197,6 @@ fn is_loader_variable(name: &std::ffi::OsStr) -> bool {
 /// # Errors
 /// Where it cannot be read.
 pub fn closure_of(path: &Path) -> Result<Closure> {
-    let options = Options { cwd: PathBuf::from("/"), ..Options::default() };
+    let options = Options { cwd: PathBuf::from("/"), cpu: Cpu::host(), ..Options::default() };
     loader::closure(path, &options, &Host)
 }

@@ -47,11 +47,34 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Drops its files from the page cache, so that they are read from the disk like programs that were installed before
+    /// the last boot. As they were written they lie there in larger pieces, and start up to a tenth sooner. A file system
+    /// that lives in memory keeps them.
+    pub fn settle(&self) {
+        let mut directories = vec![self.path.clone()];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => directories.push(entry.path()),
+                    Ok(kind) if kind.is_file() => drop_from_cache(&entry.path()),
+                    _ => {}
+                }
+            }
+        }
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Only what is on the disk can be dropped. What cannot be stays as it is.
+fn drop_from_cache(path: &Path) {
+    if std::fs::File::open(path).and_then(|file| file.sync_data()).is_ok() {
+        let _ = sys::page_cache::evict(path);
     }
 }
 
