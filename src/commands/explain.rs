@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::Path;
 
 use super::calibrate::effort;
 use super::common::Common;
 use super::measuring::{MeasureOptions, measure};
 use super::{probing, program};
+use crate::elf::{self, Holders};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
 use crate::loader::Closure;
+use crate::loader::files::Files;
 use crate::loader::host::Host;
 use crate::measure::command::Command;
 use crate::model::check::check;
@@ -72,7 +75,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 
     // Then the host model's account of the way to the entry point, beside a measurement of just that.
     output.progress("predicting");
-    let mut accounted = accounted(files.last(), &closure);
+    let mut accounted = accounted(options, files.last(), &closure);
     if let (Ok(accounted), Ok(traced)) = (&mut accounted, &phases) {
         accounted.cpuids = traced.study.cpuid.map(|c| c.executed);
     }
@@ -101,7 +104,7 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {
 /// Time for measuring a copy that exits at its entry point.
 const ACCOUNT_BUDGET_NS: u64 = 500_000_000;
 
-fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>) -> Had<Accounted> {
+fn accounted(options: &Options, program: Option<&LinkFacts>, closure: &Had<Closure>) -> Had<Accounted> {
     let (Some(program), Ok(closure)) = (program, closure) else { return Err("no ELF program to predict".to_string()) };
     let model = Model::named(None).map_err(|e| e.to_string())?;
     let prediction = predict(&model, closure, &Host).map_err(|e| e.to_string())?;
@@ -113,8 +116,16 @@ fn accounted(program: Option<&LinkFacts>, closure: &Had<crate::loader::Closure>)
         }
         Err(e) => (Err(e.to_string()), None),
     };
-    let savings = savings(&model, closure, program, &prediction);
+    let o = &options.measure;
+    let recount = |assume| program::closure_assuming(&program.path, &o.environment(), o.cwd.as_deref(), assume).ok();
+    let savings = savings(&model, closure, program, &prediction, holders(&program.path).as_ref(), &recount);
     Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns, cpuids: None })
+}
+
+/// What holds the pages that the program's relocations write; it was read before, so that an error now is a race.
+fn holders(path: &Path) -> Option<Holders> {
+    let bytes = Host.open(path).ok()?.bytes.ok()?;
+    elf::holders(path, bytes.as_ref().as_ref()).ok()
 }
 
 /// Observes some starts by the best means that works here.

@@ -9,7 +9,7 @@ use super::files;
 use crate::error::{Context, Error, Result};
 use crate::facts::{Fact, Format, LinkFacts};
 use crate::loader::host::Host;
-use crate::loader::{self, Closure};
+use crate::loader::{self, Assume, Closure};
 use crate::script;
 
 /// Facts of `path` and, where it is a script, of the interpreters that the kernel goes through, the last one being the
@@ -40,6 +40,19 @@ pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
 /// # Errors
 /// Where the file cannot be read.
 pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>) -> Result<Closure> {
+    closure_assuming(program, env, cwd, Assume::default())
+}
+
+/// The same, as if it had been linked with other settings.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn closure_assuming(
+    program: &Path,
+    env: &[(OsString, OsString)],
+    cwd: Option<&Path>,
+    assume: Assume,
+) -> Result<Closure> {
     let var = |name: &str| env.iter().find(|(n, _)| n == OsStr::new(name)).map(|(_, v)| v.clone().into_vec());
     let cwd = match cwd {
         Some(dir) => std::path::absolute(dir).context(|| dir.to_string_lossy())?,
@@ -51,6 +64,7 @@ pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>)
         bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
         cwd,
         cpu: loader::cpu::Cpu::host(),
+        assume,
         ..loader::Options::default()
     };
     loader::closure(program, &options, &Host).or_else(|e| match files::facts(program) {

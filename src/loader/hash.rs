@@ -8,6 +8,7 @@ use std::ffi::CStr;
 
 use object::elf;
 
+use super::lines::Reader;
 use super::symbols::{Part, Symbols};
 use crate::elf::image::Image;
 
@@ -135,14 +136,14 @@ impl<'a> Hashed<'a> {
 }
 
 /// What a walk through one object's table took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Steps {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Steps<'a> {
     /// Entries of a chain that were looked at.
     pub chain: u64,
-    /// Names that were compared.
-    pub compared: u64,
     /// The bloom filter let the name through (always, for DT_HASH).
     pub passed_bloom: bool,
+    /// Notes what is read.
+    pub(super) reader: Reader<'a>,
 }
 
 impl Symbols {
@@ -153,7 +154,7 @@ impl Symbols {
 
     /// Calls `visit` with each symbol whose hash agrees, until it returns true.
     ///
-    pub(super) fn candidates(&self, name: &mut Hashed<'_>, steps: &mut Steps, visit: impl FnMut(u32) -> bool) {
+    pub(super) fn candidates(&self, name: &mut Hashed<'_>, steps: &mut Steps<'_>, visit: impl FnMut(u32) -> bool) {
         match (&self.hash.gnu, &self.hash.sysv) {
             (Some(table), _) => self.gnu_candidates(table, name.gnu, steps, visit),
             (None, Some(table)) => self.sysv_candidates(table, name.sysv(), steps, visit),
@@ -161,16 +162,17 @@ impl Symbols {
         }
     }
 
-    fn bloom_word(&self, table: &GnuTable, hash: u32, word_bits: u32) -> Option<u64> {
+    fn bloom_word(&self, table: &GnuTable, hash: u32, word_bits: u32, reader: Reader<'_>) -> Option<u64> {
         let index = hash.checked_div(word_bits)? & table.bloom_words.wrapping_sub(1);
         let at = usize::try_from(index).ok()?.checked_mul(usize::try_from(word_bits).ok()? / 8)?;
+        reader.read(table.bloom.start, at, 8);
         let bloom = self.part(table.bloom);
         if self.is_64 { self.u64_in(bloom, at) } else { self.u32_in(bloom, at).map(u64::from) }
     }
 
-    fn gnu_candidates(&self, table: &GnuTable, hash: u32, steps: &mut Steps, mut visit: impl FnMut(u32) -> bool) {
+    fn gnu_candidates(&self, table: &GnuTable, hash: u32, steps: &mut Steps<'_>, mut visit: impl FnMut(u32) -> bool) {
         let word_bits = if self.is_64 { 64 } else { 32 };
-        let Some(word) = self.bloom_word(table, hash, word_bits) else { return };
+        let Some(word) = self.bloom_word(table, hash, word_bits, steps.reader) else { return };
         // The machine's shift takes the count modulo 32.
         let second = hash.wrapping_shr(table.shift) & word_bits.wrapping_sub(1);
         let first = hash & word_bits.wrapping_sub(1);
@@ -179,14 +181,18 @@ impl Symbols {
         }
         steps.passed_bloom = true;
         let Some(bucket) = hash.checked_rem(table.buckets_len) else { return };
-        let Some(start) = self.u32_in(self.part(table.buckets), (bucket as usize).saturating_mul(4)) else { return };
+        let at = (bucket as usize).saturating_mul(4);
+        steps.reader.read(table.buckets.start, at, 4);
+        let Some(start) = self.u32_in(self.part(table.buckets), at) else { return };
         if start == 0 {
             return;
         }
         let Some(skip) = start.checked_sub(table.bias) else { return };
-        let chain = self.part(table.chains).get((skip as usize).saturating_mul(4)..).unwrap_or(&[]);
+        let at = (skip as usize).saturating_mul(4);
+        let chain = self.part(table.chains).get(at..).unwrap_or(&[]);
         let mut symbol = start;
-        for raw in chain.chunks_exact(4) {
+        for (i, raw) in chain.chunks_exact(4).enumerate() {
+            steps.reader.read(table.chains.start, at.saturating_add(i.saturating_mul(4)), 4);
             let entry = self.u32_in(raw, 0).unwrap_or(1);
             steps.chain = steps.chain.saturating_add(1);
             if (entry ^ hash) >> 1 == 0 && visit(symbol) {
@@ -199,12 +205,12 @@ impl Symbols {
         }
     }
 
-    fn sysv_candidates(&self, table: &SysvTable, hash: u32, steps: &mut Steps, mut visit: impl FnMut(u32) -> bool) {
+    fn sysv_candidates(&self, table: &SysvTable, hash: u32, steps: &mut Steps<'_>, mut visit: impl FnMut(u32) -> bool) {
         steps.passed_bloom = true;
         let Some(bucket) = hash.checked_rem(table.buckets_len) else { return };
-        let Some(mut symbol) = self.u32_in(self.part(table.buckets), (bucket as usize).saturating_mul(4)) else {
-            return;
-        };
+        let at = (bucket as usize).saturating_mul(4);
+        steps.reader.read(table.buckets.start, at, 4);
+        let Some(mut symbol) = self.u32_in(self.part(table.buckets), at) else { return };
         let chains = self.part(table.chains);
         // A chain that runs in a circle has no end: as many steps as there are entries are enough.
         let mut left = chains.len() / 4;
@@ -213,7 +219,9 @@ impl Symbols {
             if visit(symbol) {
                 return;
             }
-            let Some(next) = self.u32_in(chains, (symbol as usize).saturating_mul(4)) else { return };
+            let at = (symbol as usize).saturating_mul(4);
+            steps.reader.read(table.chains.start, at, 4);
+            let Some(next) = self.u32_in(chains, at) else { return };
             symbol = next;
             left = left.saturating_sub(1);
         }

@@ -8,6 +8,7 @@
 use object::elf;
 
 use super::hash::{Hashed, Steps};
+use super::lines::{Lines, Reader};
 use super::symbols::{Symbol, Symbols, TypeClass};
 use super::versions::Version;
 
@@ -33,6 +34,8 @@ pub struct Walk {
     pub probes: u64,
     /// Of these, objects that have no DT_GNU_HASH.
     pub sysv: u64,
+    /// Entries of those objects' chains: each costs a comparison of names.
+    pub sysv_chain: u64,
     /// Objects whose bloom filter let the name through without having it.
     pub false_hits: u64,
     /// Chain entries looked at.
@@ -44,10 +47,19 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// Counts an object that was asked by its older table, where it has no other; `before`: chain entries until then.
+    fn add_sysv(&mut self, object: &Symbols, before: u64) {
+        if object.has_only_sysv_hash() {
+            self.sysv = self.sysv.saturating_add(1);
+            self.sysv_chain = self.sysv_chain.saturating_add(self.chain.saturating_sub(before));
+        }
+    }
+
     /// Adds another walk's cost.
     pub fn add_cost(&mut self, other: &Walk) {
         self.probes = self.probes.saturating_add(other.probes);
         self.sysv = self.sysv.saturating_add(other.sysv);
+        self.sysv_chain = self.sysv_chain.saturating_add(other.sysv_chain);
         self.false_hits = self.false_hits.saturating_add(other.false_hits);
         self.chain = self.chain.saturating_add(other.chain);
     }
@@ -61,9 +73,18 @@ pub struct Space<'a> {
     pub global: Vec<usize>,
     /// Which of them is the executable, that copies pass over.
     pub executable: usize,
+    /// What is read, if that is to be known.
+    pub(super) lines: Option<Lines>,
+    /// As if every object had DT_GNU_HASH, whose filter lets nothing through that the object does not define.
+    pub(super) gnu_hash: bool,
 }
 
 impl Space<'_> {
+    /// Notes reads of an object.
+    pub(super) fn reader(&self, object: usize) -> Reader<'_> {
+        Reader::of(self.lines.as_ref(), object)
+    }
+
     /// glibc: through `first` alone (DT_SYMBOLIC), then through the global scope.
     pub fn glibc(&self, mut wanted: Wanted<'_>, first: Option<usize>) -> Walk {
         let mut walk = Walk::default();
@@ -73,13 +94,35 @@ impl Space<'_> {
             }
             let Some(Some(object)) = self.objects.get(index) else { continue };
             walk.probes = walk.probes.saturating_add(1);
-            walk.sysv = walk.sysv.saturating_add(u64::from(object.has_only_sysv_hash()));
-            if let Some(symbol) = glibc_in(object, &mut wanted, &mut walk) {
+            if self.is_passed_by(object, &mut wanted) {
+                object.reads_filter(self.reader(index));
+                continue;
+            }
+            let chain = walk.chain;
+            let found = glibc_in(object, &mut wanted, &mut walk, self.reader(index));
+            walk.add_sysv(object, chain);
+            if let Some(symbol) = found {
                 walk.found = Some((index, symbol));
                 break;
             }
         }
         walk
+    }
+
+    /// Under `gnu_hash`: it has only the other table, and not the symbol.
+    fn is_passed_by(&self, object: &Symbols, wanted: &mut Wanted<'_>) -> bool {
+        let is_asked = self.gnu_hash && object.has_only_sysv_hash();
+        is_asked && glibc_in(object, wanted, &mut Walk::default(), Reader::default()).is_none()
+    }
+
+    /// The object in which glibc's look-up ends; nothing is counted or noted.
+    pub(super) fn end_of(&self, wanted: Wanted<'_>, first: Option<usize>) -> Option<usize> {
+        first.into_iter().chain(self.global.iter().copied()).find(|i| {
+            let is_passed_over = wanted.class == TypeClass::Copy && *i == self.executable;
+            let symbols = self.objects.get(*i).copied().flatten().filter(|_| !is_passed_over);
+            let in_one = |s| glibc_in(s, &mut wanted.clone(), &mut Walk::default(), Reader::default());
+            symbols.and_then(in_one).is_some()
+        })
     }
 
     /// musl: through all objects in order of loading; copies pass over the executable.
@@ -91,8 +134,10 @@ impl Space<'_> {
             }
             let Some(Some(object)) = self.objects.get(index) else { continue };
             walk.probes = walk.probes.saturating_add(1);
-            walk.sysv = walk.sysv.saturating_add(u64::from(object.has_only_sysv_hash()));
-            if let Some(symbol) = musl_in(object, &mut wanted, &mut walk) {
+            let chain = walk.chain;
+            let found = musl_in(object, &mut wanted, &mut walk, self.reader(index));
+            walk.add_sysv(object, chain);
+            if let Some(symbol) = found {
                 walk.found = Some((index, symbol));
                 break;
             }
@@ -101,17 +146,23 @@ impl Space<'_> {
     }
 }
 
-fn glibc_in(object: &Symbols, wanted: &mut Wanted<'_>, walk: &mut Walk) -> Option<u32> {
+fn glibc_in(object: &Symbols, wanted: &mut Wanted<'_>, walk: &mut Walk, reader: Reader<'_>) -> Option<u32> {
     let (class, version, name) = (wanted.class, wanted.version, wanted.name.name);
-    let mut steps = Steps::default();
+    let mut steps = Steps { reader, ..Steps::default() };
     let mut found = None;
     // A look-up without version takes the only versioned symbol there is, where there is one.
     let (mut versioned, mut versioned_count) = (None, 0u32);
     object.candidates(&mut wanted.name, &mut steps, |index| {
         let Some(symbol) = object.symbol(index) else { return false };
-        if !is_definition(symbol, class) || !object.name_is(symbol.name, name) {
+        object.reads_symbol(reader, index);
+        if !is_definition(symbol, class) {
             return false;
         }
+        object.reads_name(reader, symbol.name, name.len());
+        if !object.name_is(symbol.name, name) {
+            return false;
+        }
+        object.reads_versym(reader, index);
         match match_version(object, index, version) {
             VersionMatch::Yes => found = Some((index, symbol)),
             VersionMatch::Other if versioned_count == 0 => (versioned, versioned_count) = (Some((index, symbol)), 1),
@@ -169,12 +220,15 @@ fn match_version(object: &Symbols, index: u32, wanted: Option<&Version>) -> Vers
     if !same && (wanted.hidden || has.hash != 0 || hidden) { VersionMatch::No } else { VersionMatch::Yes }
 }
 
-fn musl_in(object: &Symbols, wanted: &mut Wanted<'_>, walk: &mut Walk) -> Option<u32> {
+fn musl_in(object: &Symbols, wanted: &mut Wanted<'_>, walk: &mut Walk, reader: Reader<'_>) -> Option<u32> {
     let (class, name) = (wanted.class, wanted.name.name);
-    let mut steps = Steps::default();
+    let mut steps = Steps { reader, ..Steps::default() };
     let mut found = None;
     object.candidates(&mut wanted.name, &mut steps, |index| {
         let Some(symbol) = object.symbol(index) else { return false };
+        object.reads_versym(reader, index);
+        object.reads_symbol(reader, index);
+        object.reads_name(reader, symbol.name, name.len());
         // Versions only hide.
         if object.versym(index).is_some_and(|v| v & 0x8000 != 0) || !object.name_is(symbol.name, name) {
             return false;

@@ -26,6 +26,7 @@ mod glibc;
 pub mod hash;
 pub mod host;
 pub mod identity;
+pub mod lines;
 pub mod lookup;
 pub mod memo;
 mod musl;
@@ -55,9 +56,10 @@ use crate::facts::{Kind, RelocationCounts};
 use binary::{Binary, File};
 use files::{Errno, Files};
 use identity::{Flavour, Identity};
+use lines::Touched;
 use memo::Memo;
 use own::OwnTerm;
-pub use search::{FoundBy, Missing, Options, Tried};
+pub use search::{Assume, FoundBy, Missing, Options, Tried};
 use search::{Loaded, Search, SearchCounts};
 use tokens::as_path;
 
@@ -88,8 +90,6 @@ pub struct Object {
     pub probes: Option<u64>,
     /// Look-ups that end in the object itself.
     pub lookups_own: Option<u64>,
-    /// Objects that are asked by those.
-    pub probes_own: Option<u64>,
     /// Distinct symbols of this object that others find at start.
     pub provided: Option<u64>,
     /// PLT slots that are bound at their first call, not at start.
@@ -181,8 +181,11 @@ pub struct Totals {
     pub probes: Option<u64>,
     /// Of these, objects without DT_GNU_HASH.
     pub probes_sysv: Option<u64>,
-    /// Distinct definitions that are found in another object than the one that asks.
-    pub targets: Option<u64>,
+    /// Entries of their chains that are looked at.
+    pub chain_sysv: Option<u64>,
+    /// Lines of 64 bytes that all look-ups together read of symbol tables, out of order: for the first time, and again
+    /// after others took their place in a small cache (see `lines`).
+    pub touched: Option<Touched>,
     /// PLT slots left for their first call.
     pub lazy_slots: Option<u64>,
     /// `open`s and `stat`s that fail during the search.
@@ -345,7 +348,6 @@ fn object_of(path: &Path, name: Vec<u8>, found_by: FoundBy, binary: &Binary) -> 
         lookups_cached: Some(0),
         probes: Some(0),
         lookups_own: Some(0),
-        probes_own: Some(0),
         provided: Some(0),
         lazy_slots: Some(0),
         pages_written: facts.map_or(0, |f| f.pages_written),
@@ -398,7 +400,6 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
         object.lookups_cached = counted.map(|c| c.cached);
         object.probes = counted.map(|c| c.probes);
         object.lookups_own = counted.map(|c| c.own);
-        object.probes_own = counted.map(|c| c.own_probes);
         object.provided = counted.map(|c| c.provided);
         let is_lazy = |b: &Binary| !b.symbols().bind_now && !options.bind_now && identity.flavour == Flavour::Glibc;
         let slots = || if is_lazy(binary) && object.in_scope { binary.symbols().lazy_slots } else { 0 };
@@ -406,7 +407,9 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
         objects.push(object);
     }
     let counted = lookups.is_some();
-    let (probes_sysv, targets) = (lookups.as_ref().map(|l| l.probes_sysv), lookups.as_ref().map(|l| l.targets));
+    let work = lookups.as_ref();
+    let (probes_sysv, chain_sysv) = (work.map(|l| l.probes_sysv), work.map(|l| l.chain_sysv));
+    let touched = work.map(|l| l.touched);
     let mut closure = Closure {
         loader: Some(Loader {
             path: interpreter.to_path_buf(),
@@ -424,7 +427,7 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
-    closure.totals = Totals { probes_sysv, targets, ..totals(&closure, search.counts, counted) };
+    closure.totals = Totals { probes_sysv, chain_sysv, touched, ..totals(&closure, search.counts, counted) };
     closure.missing = search.missing;
     closure
 }
@@ -464,7 +467,8 @@ fn totals(closure: &Closure, counts: SearchCounts, counted: bool) -> Totals {
         lookups_cached: counted.then(|| sum(&|o| o.lookups_cached.unwrap_or(0))),
         probes: counted.then(|| sum(&|o| o.probes.unwrap_or(0)).saturating_add(own(&|t| t.probes))),
         probes_sysv: counted.then_some(0),
-        targets: counted.then_some(0),
+        chain_sysv: counted.then_some(0),
+        touched: counted.then(Touched::default),
         lazy_slots: counted.then(|| sum(&|o| o.lazy_slots.unwrap_or(0))),
         failed_opens: counts.failed_opens.saturating_add(counts.failed_stats),
         failed_stats: counts.failed_stats,

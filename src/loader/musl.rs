@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use object::elf;
 
-use super::binary::{Binary, File, NeedKind};
+use super::binary::{Binary, File, Need, NeedKind};
 use super::files::{Errno, Files};
 use super::hash::{Hashed, gnu};
 use super::identity::Identity;
@@ -125,7 +125,8 @@ impl Musl<'_> {
                 continue;
             }
             let needs = self.binary(index).map(|b| b.needs.clone()).unwrap_or_default();
-            for need in needs.iter().filter(|n| n.kind == NeedKind::Needed) {
+            let is_asked = |n: &&Need| n.kind == NeedKind::Needed && !self.options.assume.is_without(&n.name);
+            for need in needs.iter().filter(is_asked) {
                 self.opener.tried.clear();
                 match self.load_library(&need.name, Some(index), false) {
                     Ok(dependency) => {
@@ -351,7 +352,13 @@ fn replace_origin(text: &[u8], origin: &[u8], distrusted: bool) -> Option<Vec<u8
 /// A file that defines `__libc_start_main` and `stdin` is a C library, and is replaced by musl itself.
 fn is_another_libc(file: &Arc<File>, path: &Path) -> bool {
     let Ok(binary) = file.binary(path) else { return false };
-    let space = Space { objects: vec![Some(binary.symbols())], global: vec![0], executable: usize::MAX };
+    let space = Space {
+        objects: vec![Some(binary.symbols())],
+        global: vec![0],
+        executable: usize::MAX,
+        lines: None,
+        gnu_hash: false,
+    };
     let defines = |name: &[u8]| {
         let wanted = Wanted { name: Hashed::new(name, gnu(name)), version: None, class: TypeClass::Plt };
         space.musl(wanted).found.is_some()

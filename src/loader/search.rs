@@ -34,6 +34,28 @@ pub struct Options {
     pub bindings: bool,
     /// Threads that may read large objects at once; 0 and 1 are none beside the caller's.
     pub threads: usize,
+    /// What to take for granted that the files do not say.
+    pub assume: Assume,
+}
+
+/// Link settings that the files do not have, to see what they would change. All but `without` are for glibc alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Assume {
+    /// Every object has DT_GNU_HASH.
+    pub gnu_hash: bool,
+    /// The program binds its function slots at their first call.
+    pub lazy: bool,
+    /// References of the object of this path to what it defines itself are bound when it is linked.
+    pub own_bound: Option<PathBuf>,
+    /// Nothing needs a library of this name, and nothing refers to what only it and its own dependencies define.
+    pub without: Option<Vec<u8>>,
+}
+
+impl Assume {
+    /// Nobody asks for a library of this name.
+    pub fn is_without(&self, name: &[u8]) -> bool {
+        self.without.as_deref() == Some(name)
+    }
 }
 
 /// How an object came to be loaded.

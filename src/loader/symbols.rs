@@ -15,6 +15,7 @@ use object::elf;
 
 use super::files::Bytes;
 use super::hash::Tables as HashTables;
+use super::lines::Reader;
 use super::own::VdsoStrings;
 use super::versions::{Version, Versions};
 use crate::elf::image::Image;
@@ -269,6 +270,29 @@ impl Symbols {
         let at = usize::try_from(symbol).ok()?.checked_mul(2)?;
         let raw = self.part(self.versym).get(at..).and_then(|r| r.first_chunk::<2>()).copied().unwrap_or([0; 2]);
         Some(if self.little { u16::from_le_bytes(raw) } else { u16::from_be_bytes(raw) })
+    }
+
+    /// Notes the reading of one word of a filter, where the table stands that has none.
+    pub(super) fn reads_filter(&self, reader: Reader<'_>) {
+        reader.read(self.symbols.start, 0, 8);
+    }
+
+    /// Notes the reading of a symbol.
+    pub(super) fn reads_symbol(&self, reader: Reader<'_>, index: u32) {
+        let size: usize = if self.is_64 { 24 } else { 16 };
+        reader.read(self.symbols.start, (index as usize).saturating_mul(size), size);
+    }
+
+    /// Notes the reading of a name, up to its NUL.
+    pub(super) fn reads_name(&self, reader: Reader<'_>, offset: u32, len: usize) {
+        reader.read(self.strings.start, offset as usize, len.saturating_add(1));
+    }
+
+    /// Notes the reading of an entry of DT_VERSYM.
+    pub(super) fn reads_versym(&self, reader: Reader<'_>, index: u32) {
+        if !self.versym.is_empty() {
+            reader.read(self.versym.start, (index as usize).saturating_mul(2), 2);
+        }
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::binary::Binary;
 use super::hash::Hashed;
 use super::identity::{Flavour, Identity};
+use super::lines::{Lines, Touched};
 use super::lookup::{Space, Walk, Wanted};
 use super::order::relocation_order;
 use super::own::{self, OwnTerm, Process};
@@ -25,9 +26,8 @@ pub(super) struct Counted {
     pub(super) lookups: u64,
     pub(super) cached: u64,
     pub(super) probes: u64,
-    /// Look-ups that end in the object itself, and the objects asked by them.
+    /// Look-ups that end in the object itself.
     pub(super) own: u64,
-    pub(super) own_probes: u64,
     /// Distinct definitions of the object that others find.
     pub(super) provided: u64,
 }
@@ -41,10 +41,12 @@ pub(super) struct Lookups {
     pub(super) unresolved: Vec<Unresolved>,
     pub(super) costly: Vec<Costly>,
     pub(super) bindings: Vec<Binding>,
-    /// Distinct definitions that are found in another object than the one that asks.
-    pub(super) targets: u64,
     /// Probes of objects that have no DT_GNU_HASH.
     pub(super) probes_sysv: u64,
+    /// Entries of their chains that are looked at.
+    pub(super) chain_sysv: u64,
+    /// Lines of tables that are read.
+    pub(super) touched: Touched,
     pub(super) gave_up: bool,
 }
 
@@ -56,6 +58,8 @@ struct Counter<'a> {
     got_apart: bool,
     options: &'a Options,
     libc: Option<usize>,
+    /// The object whose references to itself are taken for bound.
+    own_bound: Option<usize>,
     vdso_ifuncs: u64,
     steps: u64,
     /// Where each STB_GNU_UNIQUE name was bound first.
@@ -81,7 +85,14 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
     };
     let libc = search.scope.iter().copied().find(is_libc);
     let mut counter = Counter {
-        space: Space { objects, global: search.scope.clone(), executable: 0 },
+        space: Space {
+            objects,
+            global: search.scope.clone(),
+            executable: 0,
+            lines: Some(Lines::new(search.loaded.len())),
+            gnu_hash: options.assume.gnu_hash,
+        },
+        own_bound: search.loaded.iter().position(|o| options.assume.own_bound.as_ref() == Some(&o.path)),
         binaries,
         is_musl: identity.flavour == Flavour::Musl,
         got_apart: identity.keeps_got_apart(machine),
@@ -99,6 +110,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         counter.object(index, index == loader);
     }
     let mut out = std::mem::take(&mut counter.out);
+    out.touched = counter.space.lines.take().map(|l| l.touched()).unwrap_or_default();
     let process = Process {
         space: &counter.space,
         identity,
@@ -139,7 +151,8 @@ impl<'a> Counter<'a> {
     /// The look-ups of one object. ld.so relocates itself again with all binding done.
     fn object(&mut self, index: usize, is_loader: bool) {
         let Some(symbols) = self.symbols(index) else { return };
-        let now = self.is_musl || is_loader || symbols.bind_now || self.options.bind_now;
+        let is_lazy = self.options.assume.lazy && index == 0;
+        let now = self.is_musl || is_loader || (symbols.bind_now && !is_lazy) || self.options.bind_now;
         let requests = symbols.requests(self.got_apart);
         let eager = &requests.eager;
         let plt = requests.plt(symbols, now);
@@ -147,6 +160,10 @@ impl<'a> Counter<'a> {
         let first = first.map(|_| index);
         let mut counted = Counted::default();
         for request in eager.list.iter().chain(&plt.list) {
+            if self.is_spared(index, symbols, request, first) {
+                continue;
+            }
+            self.reads_request(index, symbols, request);
             let mut walk = self.walk(symbols, request, first);
             if walk.is_unique {
                 walk.found = self.first_binding(index, symbols, request, walk.found);
@@ -155,11 +172,11 @@ impl<'a> Counter<'a> {
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
             self.out.probes_sysv = self.out.probes_sysv.saturating_add(walk.sysv.saturating_mul(times));
+            self.out.chain_sysv = self.out.chain_sysv.saturating_add(walk.sysv_chain.saturating_mul(times));
             if walk.found.is_some_and(|(owner, _)| owner == index) {
                 counted.own = counted.own.saturating_add(times);
-                counted.own_probes = counted.own_probes.saturating_add(walk.probes.saturating_mul(times));
             }
-            self.note_target(index, &walk);
+            self.note_provided(index, &walk);
             self.note(index, symbols, request, &walk);
         }
         if !self.is_musl {
@@ -168,6 +185,28 @@ impl<'a> Counter<'a> {
         if let Some(slot) = self.out.by_object.get_mut(index) {
             *slot = Counted { provided: slot.provided, ..counted };
         }
+    }
+
+    /// Under what is assumed this look-up would not be made.
+    fn is_spared(&self, index: usize, symbols: &Symbols, request: &Request, first: Option<usize>) -> bool {
+        let (own, without) = (self.own_bound == Some(index), self.options.assume.without.is_some());
+        if !own && !without {
+            return false;
+        }
+        let name = Hashed::new(symbols.name_of(request), request.gnu);
+        let wanted = Wanted { name, version: symbols.version_of(request), class: request.class };
+        match self.space.end_of(wanted, first) {
+            Some(end) => own && end == index,
+            None => without && !request.weak,
+        }
+    }
+
+    /// The reference's own symbol, name and version are read first.
+    fn reads_request(&self, index: usize, symbols: &Symbols, request: &Request) {
+        let reader = self.space.reader(index);
+        symbols.reads_symbol(reader, request.symbol);
+        symbols.reads_name(reader, request.name.0, request.name.1 as usize);
+        symbols.reads_versym(reader, request.symbol);
     }
 
     fn walk(&mut self, symbols: &Symbols, request: &Request, first: Option<usize>) -> Walk {
@@ -206,9 +245,9 @@ impl<'a> Counter<'a> {
         Some(if is_copy { found } else { first })
     }
 
-    /// Counts a definition the first time that another object finds it: its symbol, name and hash entry are then read for
-    /// the first time. (The symbol is one of its table's, so the bits are fewer than the file's bytes.)
-    fn note_target(&mut self, index: usize, walk: &Walk) {
+    /// Counts a definition the first time that another object finds it. (The symbol is one of its table's, so the bits are
+    /// fewer than the file's bytes.)
+    fn note_provided(&mut self, index: usize, walk: &Walk) {
         let Some((owner, symbol)) = walk.found.filter(|(owner, _)| *owner != index) else { return };
         let Some(bits) = self.found.get_mut(owner) else { return };
         let word = symbol as usize / 64;
@@ -218,7 +257,6 @@ impl<'a> Counter<'a> {
         let mask = 1u64 << (symbol % 64);
         if let Some(word) = bits.get_mut(word).filter(|w| **w & mask == 0) {
             *word |= mask;
-            self.out.targets = self.out.targets.saturating_add(1);
             if let Some(counted) = self.out.by_object.get_mut(owner) {
                 counted.provided = counted.provided.saturating_add(1);
             }

@@ -192,10 +192,8 @@ impl<'a> Writer<'a> {
             r.relative = Some(Relative { count: 12, stride: 4096, packing: Packing::Plain });
         })?;
         self.program("libraries 12 with 12 pages", &libs, |_| {})?;
-        let apart = self.library("apart", |r| (r.constructors, r.constructor_stride) = (100, 65_536))?;
-        self.program("constructors 100 apart", &[apart], |_| {})?;
-        let dense = self.library("dense", |r| r.constructors = 10_000)?;
-        self.program("constructors 10000", &[dense], |_| {})?;
+        let dense = self.library("dense", |r| r.constructors = 50_000)?;
+        self.program("constructors 50000", &[dense], |_| {})?;
         self.searches(12)
     }
 
@@ -231,6 +229,8 @@ impl<'a> Writer<'a> {
         };
         let provider = self.library("provider", |r| r.exports = names.clone())?;
         let plain: Vec<PathBuf> = (0..40).map(|i| self.file(&format!("plain{i}.so"))).collect();
+        // Hardly more than one in each run of pages that the kernel maps at once: what reading them costs.
+        self.program("lookups 50", std::slice::from_ref(&provider), |r| r.imports = used(50))?;
         self.program("lookups 1000", std::slice::from_ref(&provider), |r| r.imports = used(1_000))?;
         // Where both tables have one order, as compilers often leave them, each cache line serves several names.
         let in_order = names.iter().take(2_500).map(|n| Import::new(n.clone(), Use::GlobDat)).collect::<Vec<_>>();
@@ -245,6 +245,9 @@ impl<'a> Writer<'a> {
         let sysv = self.many("sysv", 12, |r| (r.hash, r.exports) = (Hash::Sysv, (0..16).map(other).collect()))?;
         let libs: Vec<PathBuf> = sysv.into_iter().chain([provider.clone()]).collect();
         self.program("lookups 1000 behind 12 sysv", &libs, |r| r.imports = used(1_000))?;
+        let sysv = self.many("sysv-few", 40, |r| (r.hash, r.exports) = (Hash::Sysv, vec![other(0)]))?;
+        let libs: Vec<PathBuf> = sysv.into_iter().chain([provider.clone()]).collect();
+        self.program("lookups 1000 behind 40 sysv", &libs, |r| r.imports = used(1_000))?;
         let turns = [0, 1].map(|i: usize| Import { relocations: 2_500, ..Import::new(names[i].clone(), Use::GlobDat) });
         self.program("lookups 5000 of 2 symbols", std::slice::from_ref(&provider), |r| {
             (r.imports, r.in_turns) = (turns.to_vec(), true);

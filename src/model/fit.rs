@@ -145,6 +145,16 @@ fn covariance(draws: &[Vec<f64>], a: usize, b: usize) -> f64 {
     draws.iter().map(|d| (d[a] - mean_a) * (d[b] - mean_b)).sum::<f64>() / n
 }
 
+impl FamilyModel {
+    /// The costs of a span.
+    pub fn costs(&self, span: Span) -> &Costs {
+        match span {
+            Span::Entry => &self.entry,
+            Span::End => &self.end,
+        }
+    }
+}
+
 impl Costs {
     /// Time of some work, nanoseconds.
     pub fn time(&self, counts: &PerTerm) -> f64 {

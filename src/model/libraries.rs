@@ -22,6 +22,8 @@ pub struct Library {
     pub init_ns: f64,
     /// Standard error of that.
     pub stderr_ns: f64,
+    /// What it costs beyond its counts as the process ends: memory that its init functions took, pages that they read.
+    pub end_ns: f64,
 }
 
 /// Size and time of last change.
@@ -36,26 +38,35 @@ pub fn init_costs(rows: &[Row], models: &[FamilyModel]) -> Vec<Library> {
     let paths: Vec<&PathBuf> = rows.iter().filter_map(|r| r.about.library.as_ref()).collect();
     let place: BTreeMap<&PathBuf, usize> = paths.iter().enumerate().map(|(i, p)| (*p, i)).collect();
     let mut columns = vec![vec![0.0; rows.len()]; paths.len()];
-    let (mut left, mut weights, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for (i, row) in rows.iter().enumerate() {
-        let Some(model) = models.iter().find(|m| m.family == row.about.family) else { return Vec::new() };
-        let measured = median_of(&row.readings, Span::Entry, None).unwrap_or(0.0);
-        left.push(measured - model.entry.time(&row.about.work.counts));
-        weights.push(1.0 / (measured * measured).max(1.0));
-        errors.push(median_error(row));
         for loaded in &row.about.loads {
             if let Some(column) = place.get(loaded).and_then(|j| columns.get_mut(*j)) {
                 column[i] = 1.0;
             }
         }
     }
-    let fit = Matrix::from_columns(columns).and_then(|m| non_negative(&m, &left, Some(&weights)));
-    let Some(fit) = fit else { return Vec::new() };
+    let shares = || -> Option<(Vec<f64>, Vec<f64>)> {
+        let loaded = Matrix::from_columns(columns)?;
+        Some((shared(&rows, models, &loaded, Span::Entry)?, shared(&rows, models, &loaded, Span::End)?))
+    };
+    let Some((init, end)) = shares() else { return Vec::new() };
     let library = |(i, path): (usize, &PathBuf)| {
-        let stamp = stamp(path)?;
-        Some(Library { path: path.clone(), stamp, init_ns: fit.coefficients[i], stderr_ns: errors[i] })
+        let (stamp, stderr_ns) = (stamp(path)?, median_error(rows.get(i)?));
+        Some(Library { path: path.clone(), stamp, init_ns: *init.get(i)?, stderr_ns, end_ns: *end.get(i)? })
     };
     paths.into_iter().enumerate().filter_map(library).collect()
+}
+
+/// What the costs leave out of a span, by library. `loaded`: a row a program, a column a library.
+fn shared(rows: &[&Row], models: &[FamilyModel], loaded: &Matrix, span: Span) -> Option<Vec<f64>> {
+    let (mut left, mut weights) = (Vec::new(), Vec::new());
+    for row in rows {
+        let model = models.iter().find(|m| m.family == row.about.family)?;
+        let measured = median_of(&row.readings, span, None).unwrap_or(0.0);
+        left.push(measured - model.costs(span).time(&row.about.work.counts));
+        weights.push(1.0 / (measured * measured).max(1.0));
+    }
+    Some(non_negative(loaded, &left, Some(&weights))?.coefficients)
 }
 
 /// Standard error of a median, from the spread of its middle half (normal theory: 1.253 σ / √n, σ = IQR / 1.349).

@@ -1,14 +1,13 @@
 //! A model's answer for one program: the sum of its terms, each with count and cost, and an interval.
 
-use std::path::Path;
-
 use super::design::Family;
 use super::fit::{COUNT, FamilyModel, PerTerm, Span};
+use super::libraries::Library;
 use super::store::Model;
 use super::work::{T, TERMS, Work};
 use crate::error::{Context, Result};
-use crate::loader::Closure;
 use crate::loader::files::Files;
+use crate::loader::{Closure, Object};
 use crate::order;
 
 /// One term of a prediction.
@@ -62,12 +61,11 @@ pub fn predict(model: &Model, closure: &Closure, files: &dyn Files) -> Result<Pr
     let family = Family::of(work.flavour).context(|| "its loader is not known")?;
     let fitted = model.family(family).context(|| format!("the model has no costs for {}", family.name()))?;
     let mut prediction = of_work(fitted, work);
-    let own = closure.objects.first().map_or(0, |o| o.init_functions);
-    prediction.own_init_ns = own as f64 * fitted.entry.unit_ns[T::Constructor as usize];
+    prediction.own_init_ns = closure.objects.first().map_or(0.0, |program| own_init_ns(fitted, program));
     let libraries = closure.objects.iter().skip(1).filter(|o| o.init_functions > 0);
     for object in libraries {
         match model.library(&object.path) {
-            Some(library) => prediction.add_library(&object.path, library.init_ns, library.stderr_ns),
+            Some(library) => prediction.add_library(library),
             None if is_libc(&object.name) => {}
             None => prediction.unknown_init += object.init_functions as f64,
         }
@@ -75,6 +73,19 @@ pub fn predict(model: &Model, closure: &Closure, files: &dyn Files) -> Result<Pr
     prediction.finish();
     Ok(prediction)
 }
+
+/// Calling the program's own init functions; where nothing relocates their addresses, those are read here first.
+fn own_init_ns(fitted: &FamilyModel, program: &Object) -> f64 {
+    let cost = |term: T| fitted.entry.unit_ns[term as usize];
+    let functions = program.init_functions as f64;
+    let is_relocated = program.relocations.relative.saturating_add(program.relocations.relr) >= program.init_functions;
+    let runs = if is_relocated { 0.0 } else { functions * ADDRESS / RUN };
+    functions * cost(T::Constructor) + runs * cost(T::PageRead)
+}
+
+/// Bytes of an address, and of the pages that the kernel maps around a fault.
+const ADDRESS: f64 = 8.0;
+const RUN: f64 = 65_536.0;
 
 fn is_libc(name: &[u8]) -> bool {
     name.starts_with(b"libc.so")
@@ -104,7 +115,7 @@ pub fn of_work(fitted: &FamilyModel, work: Work) -> Prediction {
 /// Difference in time that a change of work makes, `after` minus `before`, with the half-width of its interval.
 pub fn difference(fitted: &FamilyModel, before: &Work, after: &Work, span: Span) -> (f64, f64) {
     let change: PerTerm = std::array::from_fn(|j| after.counts[j] - before.counts[j]);
-    let costs = if span == Span::Entry { &fitted.entry } else { &fitted.end };
+    let costs = fitted.costs(span);
     let value = costs.time(&change);
     let deviation = 2.0 * DEVIATION * value.abs();
     (value, 1.96 * (costs.variance(&change) + deviation * deviation).sqrt())
@@ -122,10 +133,12 @@ fn shares(fitted: &FamilyModel, counts: &PerTerm) -> Vec<Share> {
 }
 
 impl Prediction {
-    fn add_library(&mut self, path: &Path, ns: f64, stderr_ns: f64) {
-        let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    fn add_library(&mut self, library: &Library) {
+        let ns = library.init_ns;
+        let name = library.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         self.value_ns += ns;
-        self.ci95[0] = self.ci95[0].hypot(stderr_ns);
+        self.end_ns += library.end_ns;
+        self.ci95[0] = self.ci95[0].hypot(library.stderr_ns);
         if ns > 0.0 {
             let unit = format!("{name} beyond its counts (init functions, colder caches), measured on this host");
             self.terms.push(Share { name: format!("{name} beyond its counts"), unit, count: 1.0, unit_ns: ns, ns });

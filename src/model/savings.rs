@@ -4,10 +4,11 @@ use super::design::Family;
 use super::fit::{FamilyModel, Span};
 use super::predict::{Prediction, difference};
 use super::store::Model;
-use super::work::{NEAR, T, Work};
+use super::work::{T, Work};
+use crate::elf::{Holder, Holders};
 use crate::facts::LinkFacts;
-use crate::loader::Closure;
 use crate::loader::host::Host;
+use crate::loader::{Assume, Closure, Object};
 use crate::order;
 use crate::units::{count, counted, time};
 
@@ -23,6 +24,10 @@ pub struct Saving {
 /// Savings below this share of the predicted start, or below 5 µs, are noise: nothing is said.
 const WORTH_SHARE: f64 = 0.01;
 const WORTH_NS: f64 = 5_000.0;
+/// Libraries that are worth a sentence, at most.
+const DEAREST: usize = 3;
+/// Below so many look-ups or objects asked, another way to make them saves nothing to speak of.
+const FEW: u64 = 100;
 /// Relative relocations from which on people think of packing them.
 const MANY_RELATIVE: u64 = 500;
 /// Bytes of a record of DT_RELA, and of the pages around a fault.
@@ -32,7 +37,11 @@ const RUN: f64 = 65_536.0;
 /// From here on CPUID leaves the virtual machine: on bare metal it takes some tens of nanoseconds.
 pub const CPUID_TRAPS_NS: f64 = 500.0;
 
+/// The closure counted anew under other settings; `None` where it cannot be.
+pub type Recount<'a> = &'a dyn Fn(Assume) -> Option<Closure>;
+
 struct Maker<'a> {
+    recount: Recount<'a>,
     model: &'a Model,
     fitted: &'a FamilyModel,
     closure: &'a Closure,
@@ -41,9 +50,16 @@ struct Maker<'a> {
 }
 
 /// Settings worth a word, largest saving first.
-pub fn savings(model: &Model, closure: &Closure, program: &LinkFacts, prediction: &Prediction) -> Vec<Saving> {
+pub fn savings(
+    model: &Model,
+    closure: &Closure,
+    program: &LinkFacts,
+    prediction: &Prediction,
+    holders: Option<&Holders>,
+    recount: Recount<'_>,
+) -> Vec<Saving> {
     let Some(fitted) = model.family(prediction.family).filter(|_| closure.loader.is_some()) else { return Vec::new() };
-    let mut maker = Maker { model, fitted, closure, prediction, out: Vec::new() };
+    let mut maker = Maker { recount, model, fitted, closure, prediction, out: Vec::new() };
     maker.static_link();
     maker.libraries();
     maker.packing(program);
@@ -51,7 +67,7 @@ pub fn savings(model: &Model, closure: &Closure, program: &LinkFacts, prediction
     maker.searching();
     maker.own_symbols();
     maker.hashing();
-    maker.pointers(program);
+    maker.pointers(program, holders);
     maker.musl();
     order::by(&mut maker.out, |a, b| b.saving_ns.unwrap_or(0.0).total_cmp(&a.saving_ns.unwrap_or(0.0)));
     maker.out
@@ -60,11 +76,15 @@ pub fn savings(model: &Model, closure: &Closure, program: &LinkFacts, prediction
 impl Maker<'_> {
     /// What a change of work saves, until the entry point and at the end together, and the half-width of its interval.
     fn saved(&self, change: impl Fn(&mut Work)) -> (f64, f64) {
-        let before = self.prediction.work;
-        let mut after = before;
+        let mut after = self.prediction.work;
         change(&mut after);
-        let (entry, entry_half) = difference(self.fitted, &before, &after, Span::Entry);
-        let (end, end_half) = difference(self.fitted, &before, &after, Span::End);
+        self.saved_by(&after)
+    }
+
+    fn saved_by(&self, after: &Work) -> (f64, f64) {
+        let before = &self.prediction.work;
+        let (entry, entry_half) = difference(self.fitted, before, after, Span::Entry);
+        let (end, end_half) = difference(self.fitted, before, after, Span::End);
         (-(entry + end), entry_half.hypot(end_half))
     }
 
@@ -96,37 +116,43 @@ impl Maker<'_> {
         }
     }
 
-    /// The dearest libraries, each with what it alone adds.
+    /// The dearest libraries, each with what would go if nobody asked for it: what only it needs too.
     fn libraries(&mut self) {
         let own = Work::by_object(self.closure, &Host);
-        let mut dear: Vec<(f64, f64, usize)> = Vec::new();
+        let mut dear: Vec<(f64, usize)> = Vec::new();
         for (index, work) in own.iter().enumerate().skip(1).filter(|(_, w)| w.get(T::Object) > 0.0) {
-            let Some(object) = self.closure.objects.get(index) else { continue };
-            if object.name.starts_with(b"libc.so") {
-                continue;
-            }
-            let init = self.model.library(&object.path).map_or(0.0, |l| l.init_ns);
-            let (saving, half) = self.saved(|w| {
-                for (count, less) in w.counts.iter_mut().zip(&work.counts) {
-                    *count -= less;
-                }
-            });
-            dear.push((saving + init, half, index));
-        }
-        order::by(&mut dear, |a, b| b.0.total_cmp(&a.0));
-        for (saving, half, index) in dear.into_iter().take(3) {
-            let Some(object) = self.closure.objects.get(index).filter(|_| self.is_worth(saving, half)) else {
+            let Some(object) = self.closure.objects.get(index).filter(|o| !o.name.starts_with(b"libc.so")) else {
                 continue;
             };
-            let name = String::from_utf8_lossy(&object.name).into_owned();
-            let by = object.needed_by.and_then(|i| self.closure.objects.get(i));
-            let by = by.map_or_else(String::new, |o| format!("needed by {}", o.path.display()));
-            let used = object
-                .provided
-                .filter(|n| *n > 0)
-                .map_or_else(String::new, |n| format!(" for {} at start", counted(n, "symbol")));
-            self.say(saving, half, &format!("starting without {name} ({by}{used})"));
+            let beyond = self.model.library(&object.path).map_or(0.0, |l| l.init_ns + l.end_ns);
+            dear.push((self.fitted.entry.time(&work.counts) + beyond, index));
         }
+        order::by(&mut dear, |a, b| b.0.total_cmp(&a.0));
+        for (_, index) in dear.into_iter().take(DEAREST) {
+            self.library(index);
+        }
+    }
+
+    fn library(&mut self, index: usize) {
+        let Some(object) = self.closure.objects.get(index) else { return };
+        let assume = Assume { without: Some(object.name.clone()), ..Assume::default() };
+        let Some(left) = (self.recount)(assume) else { return };
+        let is_gone = |o: &&Object| !left.objects.iter().any(|l| l.path == o.path);
+        let gone: Vec<&Object> = self.closure.objects.iter().filter(is_gone).collect();
+        let beyond: f64 = gone.iter().filter_map(|o| self.model.library(&o.path)).map(|l| l.init_ns + l.end_ns).sum();
+        let (saving, half) = self.saved_by(&Work::of(&left, &Host));
+        // Asked for under another name as well: it stays.
+        if gone.is_empty() || !self.is_worth(saving + beyond, half) {
+            return;
+        }
+        let name = String::from_utf8_lossy(&object.name).into_owned();
+        let by = object.needed_by.and_then(|i| self.closure.objects.get(i));
+        let by = by.map_or_else(String::new, |o| format!("needed by {}", o.path.display()));
+        let symbols = object.provided.filter(|n| *n > 0);
+        let used = symbols.map_or_else(String::new, |n| format!(" for {} at start", counted(n, "symbol")));
+        let others = gone.len().saturating_sub(1) as u64;
+        let others = if others == 0 { String::new() } else { format!(", with {} that only it needs", count(others)) };
+        self.say(saving + beyond, half, &format!("starting without {name} ({by}{used}{others})"));
     }
 
     /// RELR shrinks the table; it writes the same pages.
@@ -137,8 +163,7 @@ impl Maker<'_> {
         }
         let n = relative as f64;
         let (saving, half) = self.saved(|w| {
-            w.add(T::Relative, -n);
-            w.add(T::RelativeFar, -(relative.saturating_sub(NEAR) as f64));
+            w.take_relative(relative);
             w.add(T::Relr, n);
             w.add(T::PageRead, -n * RECORD / RUN);
         });
@@ -163,16 +188,11 @@ impl Maker<'_> {
     fn binding(&mut self, program: &LinkFacts) {
         let slots = program.relocations.jump_slot;
         let is_musl = self.closure.loader.as_ref().is_some_and(|l| l.flavour == crate::loader::identity::Flavour::Musl);
-        let Some(own) = self.closure.objects.first().filter(|_| program.bind_now && slots > 0 && !is_musl) else {
+        if !program.bind_now || slots == 0 || is_musl {
             return;
-        };
-        let lookups = own.lookups.unwrap_or(0).max(1) as f64;
-        let further = (own.probes.unwrap_or(0) as f64 / lookups - 1.0).max(0.0);
-        let n = slots as f64;
-        let (saving, half) = self.saved(|w| {
-            w.add(T::Lookup, -n);
-            w.add(T::Probe, -n * further);
-        });
+        }
+        let Some(lazy) = (self.recount)(Assume { lazy: true, ..Assume::default() }) else { return };
+        let (saving, half) = self.saved_by(&self.prediction.work.with_lookups_of(&lazy));
         if self.is_worth(saving, half) {
             let text = format!(
                 "binding the program's {} at their first call (-z lazy instead of -z now; price: they stay writable)",
@@ -187,12 +207,12 @@ impl Maker<'_> {
         let libraries = self.closure.objects.iter().enumerate().skip(1);
         let Some((_, object)) = libraries.max_by_key(|(_, o)| o.lookups_own) else { return };
         let own = object.lookups_own.unwrap_or(0);
-        let (n, probes) = (own as f64, object.probes_own.unwrap_or(0) as f64);
-        let (saving, half) = self.saved(|w| {
-            w.add(T::Lookup, -n);
-            w.add(T::Probe, -(probes - n).max(0.0));
-            w.add(T::Relative, n);
-        });
+        // The cheapest look-up takes some nanoseconds: fewer are not worth counting anew.
+        let assume = Assume { own_bound: Some(object.path.clone()), ..Assume::default() };
+        let Some(bound) = (own >= FEW).then(|| (self.recount)(assume)).flatten() else { return };
+        let mut after = self.prediction.work.with_lookups_of(&bound);
+        after.add(T::Relative, own as f64);
+        let (saving, half) = self.saved_by(&after);
         if self.is_worth(saving, half) {
             let text = format!(
                 "linking {} with -Bsymbolic-functions, or hiding what is its own (-fvisibility=hidden): {} of its \
@@ -207,11 +227,9 @@ impl Maker<'_> {
     /// Objects whose only hash table is the old one.
     fn hashing(&mut self) {
         let asked = self.closure.totals.probes_sysv.unwrap_or(0);
-        let n = asked as f64;
-        let (saving, half) = self.saved(|w| {
-            w.add(T::ProbeSysv, -n);
-            w.add(T::Probe, n);
-        });
+        let assume = Assume { gnu_hash: true, ..Assume::default() };
+        let Some(hashed) = (asked >= FEW).then(|| (self.recount)(assume)).flatten() else { return };
+        let (saving, half) = self.saved_by(&self.prediction.work.with_lookups_of(&hashed));
         if self.is_worth(saving, half) {
             let text = format!(
                 "linking with --hash-style=gnu (or both): {} times an object is asked that has DT_HASH alone;",
@@ -222,22 +240,22 @@ impl Maker<'_> {
     }
 
     /// Pages that are written only since there are pointers on them.
-    fn pointers(&mut self, program: &LinkFacts) {
+    fn pointers(&mut self, program: &LinkFacts, holders: Option<&Holders>) {
         // One page with the global offset table stays.
         let pages = program.pages_written.saturating_sub(1);
         let named = program.relocations.relative.saturating_add(program.relocations.relr);
         let (saving, half) = self.saved(|w| {
             w.add(T::PageWritten, -(pages as f64));
-            w.add(T::Relative, -(program.relocations.relative as f64));
-            w.add(T::RelativeFar, -(program.relocations.relative.saturating_sub(NEAR) as f64));
+            w.take_relative(program.relocations.relative);
             w.add(T::Relr, -(program.relocations.relr as f64));
         });
         if self.is_worth(saving, half) {
             let text = format!(
                 "tables without pointers (offsets or indices; or -no-pie, which needs no relative relocation): {} are \
-                 written for {}; price: a change of the source, or a fixed address;",
+                 written for {}{}; price: a change of the source, or a fixed address;",
                 counted(pages, "page"),
-                counted(named, "pointer")
+                counted(named, "pointer"),
+                holders.map_or_else(String::new, most_written)
             );
             self.say(saving, half, &text);
         }
@@ -269,7 +287,10 @@ impl Maker<'_> {
 
     fn searching(&mut self) {
         let failed = self.closure.totals.failed_opens;
-        let (saving, half) = self.saved(|w| w.add(T::FailedOpen, -(failed as f64)));
+        let (saving, half) = self.saved(|w| {
+            w.add(T::FailedOpen, -w.get(T::FailedOpen));
+            w.add(T::FailedStat, -w.get(T::FailedStat));
+        });
         if self.is_worth(saving, half) {
             let text =
                 format!("finding every library at the first place tried (RUNPATH order; {} fail now)", count(failed));
@@ -278,19 +299,27 @@ impl Maker<'_> {
     }
 }
 
+/// Where most of the pages are.
+fn most_written(holders: &Holders) -> String {
+    let first = |all: &[Holder], what: &str| {
+        all.first().map(|h| format!("{what}{} ({})", h.name, counted(h.pages, "page"))).unwrap_or_default()
+    };
+    format!("{}{}", first(&holders.sections, ", most of them in "), first(&holders.objects, ", first of all "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fit::{COUNT, Costs};
     use super::super::predict::of_work;
     use super::super::store::HostKey;
     use super::*;
-    use crate::loader::{FoundBy, Object};
+    use crate::loader::{FoundBy, Object, Totals};
 
     const LOADER_NS: f64 = 250_000.0;
 
     fn family(family: Family, loader_ns: f64) -> FamilyModel {
         let mut unit_ns = [1.0; COUNT];
-        for (term, ns) in [(T::Loader, loader_ns), (T::Lookup, 20.0), (T::Probe, 3.0), (T::ProbeSysv, 18.0)] {
+        for (term, ns) in [(T::Loader, loader_ns), (T::Lookup, 20.0), (T::Probe, 3.0), (T::NameSysv, 18.0)] {
             unit_ns[term as usize] = ns;
         }
         let costs = |unit_ns| Costs {
@@ -320,7 +349,6 @@ mod tests {
             lookups_cached: Some(0),
             probes: Some(0),
             lookups_own: Some(0),
-            probes_own: Some(0),
             provided: Some(0),
             lazy_slots: Some(0),
             pages_written: 0,
@@ -329,19 +357,28 @@ mod tests {
         }
     }
 
-    /// The sentences on a closure of a program and one library, with what they save.
-    fn said(change: impl Fn(&mut Object, &mut Closure), cpuid_ns: f64) -> Vec<(String, f64)> {
+    /// Look-ups of 20 ns, further objects asked at 3, names compared in old tables at 18; nothing else.
+    fn totals(lookups: u64, probes: u64, chain_sysv: u64) -> Totals {
+        let some = |n| Some(n);
+        Totals { lookups: some(lookups), probes: some(probes), chain_sysv: some(chain_sysv), ..Totals::default() }
+    }
+
+    /// The sentences on a closure of a program and one library, with what they save; `after`: look-ups as they would be
+    /// under another setting.
+    fn said(change: impl Fn(&mut Object, &mut Closure), after: Totals, cpuid_ns: f64) -> Vec<(String, f64)> {
         let families = vec![family(Family::Glibc, LOADER_NS), family(Family::Musl, 50_000.0)];
         let model = Model { host: HostKey::here(), families, libraries: Vec::new(), cpuid_ns: Some(cpuid_ns) };
-        let mut closure = Closure::default();
+        let mut closure = Closure { totals: totals(20_000, 40_000, 9_000), ..Closure::default() };
         let mut library = object("/no/lib.so");
         change(&mut library, &mut closure);
         closure.objects = vec![object("/no/program"), library];
         let mut work = Work::new();
         work.add(T::Loader, 1.0);
         let fitted = model.family(Family::Glibc).unwrap();
-        let prediction = of_work(fitted, work);
-        let mut maker = Maker { model: &model, fitted, closure: &closure, prediction: &prediction, out: Vec::new() };
+        let prediction = of_work(fitted, work.with_lookups_of(&closure));
+        let recount = |_| Some(Closure { totals: after, ..Closure::default() });
+        let (closure, prediction) = (&closure, &prediction);
+        let mut maker = Maker { recount: &recount, model: &model, fitted, closure, prediction, out: Vec::new() };
         maker.own_symbols();
         maker.hashing();
         maker.musl();
@@ -350,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_library_that_looks_itself_up_is_named_with_the_flag_and_the_price() {
-        let all = said(|o, _| (o.lookups_own, o.probes_own) = (Some(5_000), Some(10_000)), 30.0);
+        let all = said(|o, _| o.lookups_own = Some(5_000), totals(15_000, 30_000, 9_000), 30.0);
         let (text, saving) = &all[0];
         assert!(
             text.contains("/no/lib.so") && text.contains("-Bsymbolic-functions") && text.contains("price:"),
@@ -362,17 +399,20 @@ mod tests {
 
     #[test]
     fn old_hash_tables_and_another_c_library() {
-        let all = said(|_, c| c.totals.probes_sysv = Some(10_000), 3_500.0);
+        let all = said(|_, c| c.totals.probes_sysv = Some(10_000), totals(20_000, 50_000, 0), 3_500.0);
         let text = |word: &str| all.iter().find(|(t, _)| t.contains(word)).unwrap_or_else(|| panic!("{word}: {all:?}"));
-        assert_eq!(text("--hash-style=gnu").1, 150_000.0);
+        // 9,000 names less at 18; the 10,000 objects are asked all the same, 3 each.
+        assert_eq!(text("--hash-style=gnu").1, 102_000.0);
         assert_eq!(text("musl").1, 200_000.0);
         assert!(text("musl").0.contains("CPUID"));
-        assert!(!said(|_, _| (), 30.0).iter().any(|(t, _)| t.contains("CPUID")), "a cheap CPUID explains nothing");
+        let cheap = said(|_, _| (), totals(20_000, 40_000, 9_000), 30.0);
+        assert!(!cheap.iter().any(|(t, _)| t.contains("CPUID")), "a cheap CPUID explains nothing");
     }
 
     #[test]
     fn below_the_noise_nothing_is_said() {
-        let all = said(|o, c| (o.lookups_own, c.totals.probes_sysv) = (Some(20), Some(100)), 30.0);
+        let few = |o: &mut Object, c: &mut Closure| (o.lookups_own, c.totals.probes_sysv) = (Some(120), Some(110));
+        let all = said(few, totals(19_900, 39_900, 8_990), 30.0);
         assert!(all.iter().all(|(t, _)| t.contains("musl")), "{all:?}");
     }
 }

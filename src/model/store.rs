@@ -13,7 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::json::Json;
 
 /// Changes whenever counting or fitting changes: an older model's costs belong to other counts.
-const SCHEMA: &str = "premain.model/1";
+const SCHEMA: &str = "premain.model/2";
 
 /// What a model holds for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -173,6 +173,7 @@ impl Model {
                 ("mtime_s", Json::Int(l.stamp[1])),
                 ("init_ns", Json::Float(l.init_ns)),
                 ("stderr_ns", Json::Float(l.stderr_ns)),
+                ("end_ns", Json::Float(l.end_ns)),
             ])
         };
         Json::object([
@@ -205,6 +206,7 @@ impl Model {
                 stamp: ["size_bytes", "mtime_s"].map(|k| j.get(k).and_then(Json::as_f64).map_or(-1, |x| x as i64)),
                 init_ns: j.get("init_ns")?.as_f64()?,
                 stderr_ns: j.get("stderr_ns")?.as_f64()?,
+                end_ns: j.get("end_ns")?.as_f64()?,
             })
         };
         Some(Model {
@@ -308,7 +310,7 @@ mod tests {
             end: costs,
             known: std::array::from_fn(|j| j % 2 == 0),
         };
-        let library = Library { path: "/lib/x.so".into(), stamp: [10, 20], init_ns: 5.5, stderr_ns: 0.5 };
+        let library = Library { path: "/lib/x.so".into(), stamp: [10, 20], init_ns: 5.5, stderr_ns: 0.5, end_ns: 1.5 };
         let host = HostKey::here();
         Model { host, families: vec![family], libraries: vec![library], cpuid_ns: Some(70.25) }
     }

@@ -40,16 +40,18 @@ terms! {
     Loader: "loader", "a start of the loader with its C library";
     Object: "object", "a library that the loader maps";
     LibrarySegment: "library segment", "a further PT_LOAD of a library, beyond four";
-    FailedOpen: "failed open", "an open or stat that fails";
+    FailedOpen: "failed open", "an open that fails";
+    FailedStat: "failed stat", "a stat of a directory that is not there";
     PageWritten: "page written", "a page of a file written before the entry point (copied on write)";
     PageRead: "page read", "a run of 16 pages of a file touched";
     Relative: "relative", "a relative relocation with a record";
     RelativeFar: "relative far", "a relative relocation beyond the first 100,000 of an object";
     Relr: "relr", "a packed relative relocation";
     Lookup: "lookup", "a symbol look-up, in the first object asked";
-    Target: "target", "a symbol found for the first time in another object";
+    Line: "line", "a line of 64 bytes of symbol tables read for the first time, out of order";
+    LineAgain: "line again", "a line of symbol tables fetched again";
     Probe: "probe", "a further object asked, DT_GNU_HASH";
-    ProbeSysv: "probe sysv", "an object asked that has DT_HASH alone";
+    NameSysv: "name sysv", "a symbol compared in an object that has DT_HASH alone";
     Cached: "cached", "a relocation for the symbol of the one before";
     Irelative: "irelative", "a relocation through a resolver function";
     Constructor: "constructor", "an init function";
@@ -66,8 +68,11 @@ pub struct Work {
     pub flavour: Option<Flavour>,
 }
 
+/// What `lookups` adds to.
+const LOOKUPS: [T; 6] = [T::Lookup, T::Line, T::LineAgain, T::Probe, T::NameSysv, T::Cached];
+
 /// Records of relative relocations (2.4 MB) that a processor's own caches hold from one start to the next, or nearly.
-pub const NEAR: u64 = 100_000;
+const NEAR: u64 = 100_000;
 
 /// Pages of 4 KiB that the kernel maps around a fault on a file's page (`fault_around_bytes`, 64 KiB by default).
 const FAULT_AROUND: f64 = 16.0;
@@ -88,6 +93,28 @@ impl Work {
         }
     }
 
+    /// Adds the relative relocations of one object.
+    pub fn add_relative(&mut self, records: u64) {
+        self.add(T::Relative, records as f64);
+        self.add(T::RelativeFar, records.saturating_sub(NEAR) as f64);
+    }
+
+    /// Takes the relative relocations of one object away.
+    pub fn take_relative(&mut self, records: u64) {
+        self.add(T::Relative, -(records as f64));
+        self.add(T::RelativeFar, -(records.saturating_sub(NEAR) as f64));
+    }
+
+    /// The same work with the look-ups of another closure.
+    pub fn with_lookups_of(&self, closure: &Closure) -> Work {
+        let mut work = *self;
+        for term in LOOKUPS {
+            work.add(term, -work.get(term));
+        }
+        work.lookups(closure);
+        work
+    }
+
     /// One count.
     pub fn get(&self, term: T) -> f64 {
         self.counts.get(term as usize).copied().unwrap_or(0.0)
@@ -105,7 +132,9 @@ impl Work {
         if closure.loader.is_some() {
             work.add(T::Loader, 1.0);
             work.lookups(closure);
-            work.add(T::FailedOpen, closure.totals.failed_opens as f64);
+            let (all, stats) = (closure.totals.failed_opens, closure.totals.failed_stats);
+            work.add(T::FailedOpen, all.saturating_sub(stats) as f64);
+            work.add(T::FailedStat, stats as f64);
         }
         work
     }
@@ -129,9 +158,7 @@ impl Work {
                 work.add(T::Constructor, object.init_functions as f64);
             }
             if flavour.is_some() {
-                let relative = object.relocations.relative;
-                work.add(T::Relative, relative as f64);
-                work.add(T::RelativeFar, relative.saturating_sub(NEAR) as f64);
+                work.add_relative(object.relocations.relative);
                 work.add(T::Relr, object.relocations.relr as f64);
                 work.add(T::Irelative, object.relocations.irelative as f64);
             }
@@ -152,9 +179,11 @@ impl Work {
         let lookups = t.lookups.unwrap_or(0) as f64;
         self.add(T::Lookup, lookups);
         let sysv = t.probes_sysv.unwrap_or(0) as f64;
-        self.add(T::Target, t.targets.unwrap_or(0) as f64);
+        self.add(T::NameSysv, t.chain_sysv.unwrap_or(0) as f64);
+        let touched = t.touched.unwrap_or_default();
+        self.add(T::Line, touched.first as f64);
+        self.add(T::LineAgain, touched.again as f64);
         self.add(T::Probe, (t.probes.unwrap_or(0) as f64 - lookups - sysv).max(0.0));
-        self.add(T::ProbeSysv, sysv);
         self.add(T::Cached, t.lookups_cached.unwrap_or(0) as f64);
     }
 

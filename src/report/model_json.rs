@@ -1,8 +1,9 @@
 //! The host model and its predictions as JSON.
 
 use crate::json::Json;
+use crate::model::calibrate::Row;
 use crate::model::check::Checked;
-use crate::model::fit::{COUNT, FamilyModel};
+use crate::model::fit::{COUNT, Costs, FamilyModel, Span, median_of};
 use crate::model::predict::Prediction;
 use crate::model::store::Model;
 use crate::model::work::TERMS;
@@ -15,15 +16,37 @@ fn whole(ns: f64) -> Json {
     Json::Int(ns.round() as i64)
 }
 
-/// `calibrate --json`: the stored model, with its terms in one list.
-pub fn calibrate(model: &Model, skipped: &[(String, String)]) -> Json {
+/// `calibrate --json`: the stored model, with its terms in one list, and the programs that it was fitted on.
+pub fn calibrate(model: &Model, rows: &[Row], skipped: &[(String, String)]) -> Json {
     let mut stored = model.to_json();
     let terms = model.families.iter().flat_map(family_terms).collect::<Vec<_>>();
     stored.push("terms", Json::Array(terms));
     Json::object([
         ("schema", Json::Str("premain.calibrate/1".to_string())),
         ("model", stored),
+        ("rows", Json::array(rows.iter().map(|r| row(model, r)))),
         ("skipped", skipped_json(skipped)),
+    ])
+}
+
+/// A program of the fit: its work, what its start took and what the costs make of it, to the entry point and behind.
+fn row(model: &Model, row: &Row) -> Json {
+    let about = &row.about;
+    let counts = TERMS.iter().zip(&about.work.counts).filter(|(_, n)| **n != 0.0);
+    let measured = |span| median_of(&row.readings, span, None).map_or(Json::Null, whole);
+    // Static programs are in the fit of every family; any family's costs say the same of them.
+    let family = model.family(about.family).or(model.families.first());
+    let fitted =
+        |costs: fn(&FamilyModel) -> &Costs| family.map_or(Json::Null, |f| whole(costs(f).time(&about.work.counts)));
+    Json::object([
+        ("name", Json::Str(about.name.clone())),
+        ("family", Json::Str(about.family.name().to_string())),
+        ("library", about.library.as_ref().map_or(Json::Null, |p| Json::os(p.as_os_str()))),
+        ("measured_ns", measured(Span::Entry)),
+        ("fitted_ns", fitted(|f| &f.entry)),
+        ("measured_end_ns", measured(Span::End)),
+        ("fitted_end_ns", fitted(|f| &f.end)),
+        ("counts", Json::object(counts.map(|(t, n)| (t.name, Json::Float(*n))))),
     ])
 }
 

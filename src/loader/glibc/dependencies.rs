@@ -66,7 +66,7 @@ impl Glibc<'_> {
             let needs = self.binary(index).map(|b| b.needs.clone()).unwrap_or_default();
             // Auxiliary objects are put before this one, which then moves back in the list.
             let mut own = at;
-            for need in needs {
+            for need in needs.into_iter().filter(|n| !self.options.assume.is_without(&n.name)) {
                 let Some(dependency) = self.load_need(index, &need.name, need.kind)? else { continue };
                 if let Some(object) = self.loaded.get_mut(index) {
                     object.needs.push(dependency);
