@@ -1,6 +1,6 @@
 //! Measures programs that stamp their entry point: from execve to it, and from it to the return of wait4.
 //!
-//! The arms are started interleaved, in the balanced order of `measure::plan`. Nothing runs beside them, and nothing is
+//! The arms are started interleaved, in the balanced order of `measure::plan`, each some times in a row. Nothing runs beside them, and nothing is
 //! traced: the stamp is the program's own (see `elf::synth::stamped`).
 
 use std::ffi::OsString;
@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Exit, Result};
 use crate::measure::plan::{Order, Plan, Rounds};
+use crate::stat::quantile::median;
 use crate::sys;
 use crate::sys::process::{Program, Stdin};
 use crate::sys::start::{Method, RawStart, StartFailure, StartOptions, Starter, Stdout};
@@ -32,6 +33,10 @@ impl Arm {
         Ok(Arm { program: Program::new(path, argv, env)? })
     }
 }
+
+/// Starts in a row of which nothing is kept, and of which the median is.
+const WARMING: usize = 3;
+const TIMED: usize = 3;
 
 /// Starts arms, and reads their stamps from one memory file.
 struct Gauge {
@@ -59,6 +64,25 @@ impl Gauge {
             Err(StartFailure::System(e)) => return Err(e),
         };
         self.reading(&raw)
+    }
+
+    /// The median of some starts in a row, after some that fill the caches, and the kernel's lists of free pages, with
+    /// what this program needs. After a single one, plain programs still took a tenth longer in the company of heavy ones
+    /// than among themselves; after three, no longer.
+    fn warm(&mut self, arm: &mut Arm) -> Result<Reading> {
+        for _ in 0..WARMING {
+            self.start(arm)?;
+        }
+        let mut readings = [NO_READING; TIMED];
+        for reading in &mut readings {
+            *reading = self.start(arm)?;
+        }
+        let middle = |of: fn(&Reading) -> f64| median(&mut readings.map(|r| of(&r))).unwrap_or(0.0);
+        Ok(Reading {
+            to_entry_ns: middle(|r| r.to_entry_ns),
+            to_end_ns: middle(|r| r.to_end_ns),
+            minflt: middle(|r| r.minflt),
+        })
     }
 
     fn reading(&self, raw: &RawStart) -> Result<Reading> {
@@ -90,6 +114,8 @@ pub struct Reading {
     /// Page faults without input or output, those before execve included.
     pub minflt: f64,
 }
+
+const NO_READING: Reading = Reading { to_entry_ns: 0.0, to_end_ns: 0.0, minflt: 0.0 };
 
 /// How to measure.
 #[derive(Debug, Clone, Copy)]
@@ -143,11 +169,7 @@ pub fn measure(arms: &mut [&mut Arm], effort: Effort, progress: &mut dyn FnMut(u
         plan.round(round, &mut order);
         for &arm in &order {
             let Some(program) = arms.get_mut(arm) else { continue };
-            // The first start fills the caches with what this program needs, whatever ran before it: without it, plain
-            // programs took a third longer between heavy ones than among themselves.
-            let mut start = || gauge.start(program).context(|| format!("program {arm}"));
-            start()?;
-            let reading = start()?;
+            let reading = gauge.warm(program).context(|| format!("program {arm}"))?;
             if counts && let Some(list) = readings.get_mut(arm) {
                 list.push(reading);
             }

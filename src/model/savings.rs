@@ -163,7 +163,7 @@ impl Maker<'_> {
         }
         let n = relative as f64;
         let (saving, half) = self.saved(|w| {
-            w.take_relative(relative);
+            w.add(T::Relative, -n);
             w.add(T::Relr, n);
             w.add(T::PageRead, -n * RECORD / RUN);
         });
@@ -246,7 +246,7 @@ impl Maker<'_> {
         let named = program.relocations.relative.saturating_add(program.relocations.relr);
         let (saving, half) = self.saved(|w| {
             w.add(T::PageWritten, -(pages as f64));
-            w.take_relative(program.relocations.relative);
+            w.add(T::Relative, -(program.relocations.relative as f64));
             w.add(T::Relr, -(program.relocations.relr as f64));
         });
         if self.is_worth(saving, half) {

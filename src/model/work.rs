@@ -45,7 +45,6 @@ terms! {
     PageWritten: "page written", "a page of a file written before the entry point (copied on write)";
     PageRead: "page read", "a run of 16 pages of a file touched";
     Relative: "relative", "a relative relocation with a record";
-    RelativeFar: "relative far", "a relative relocation beyond the first 100,000 of an object";
     Relr: "relr", "a packed relative relocation";
     Lookup: "lookup", "a symbol look-up, in the first object asked";
     Line: "line", "a line of 64 bytes of symbol tables read for the first time, out of order";
@@ -71,9 +70,6 @@ pub struct Work {
 /// What `lookups` adds to.
 const LOOKUPS: [T; 6] = [T::Lookup, T::Line, T::LineAgain, T::Probe, T::NameSysv, T::Cached];
 
-/// Records of relative relocations (2.4 MB) that a processor's own caches hold from one start to the next, or nearly.
-const NEAR: u64 = 100_000;
-
 /// Pages of 4 KiB that the kernel maps around a fault on a file's page (`fault_around_bytes`, 64 KiB by default).
 const FAULT_AROUND: f64 = 16.0;
 const PAGE: u64 = 4096;
@@ -91,18 +87,6 @@ impl Work {
         if let Some(count) = self.counts.get_mut(term as usize) {
             *count += n;
         }
-    }
-
-    /// Adds the relative relocations of one object.
-    pub fn add_relative(&mut self, records: u64) {
-        self.add(T::Relative, records as f64);
-        self.add(T::RelativeFar, records.saturating_sub(NEAR) as f64);
-    }
-
-    /// Takes the relative relocations of one object away.
-    pub fn take_relative(&mut self, records: u64) {
-        self.add(T::Relative, -(records as f64));
-        self.add(T::RelativeFar, -(records.saturating_sub(NEAR) as f64));
     }
 
     /// The same work with the look-ups of another closure.
@@ -158,7 +142,7 @@ impl Work {
                 work.add(T::Constructor, object.init_functions as f64);
             }
             if flavour.is_some() {
-                work.add_relative(object.relocations.relative);
+                work.add(T::Relative, object.relocations.relative as f64);
                 work.add(T::Relr, object.relocations.relr as f64);
                 work.add(T::Irelative, object.relocations.irelative as f64);
             }
