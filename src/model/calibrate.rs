@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::design::{Family, Writer};
 use super::files::{Scratch, write_executable};
 use super::gauge::{self, Arm, Effort, Reading};
+use super::libraries::real_path;
 use super::work::Work;
 use crate::elf::synth::{Machine, Recipe, stamped};
 use crate::error::{Context, Error, Result};
@@ -128,7 +129,7 @@ impl Ground {
             let own = |o: &&loader::Object| o.found_by != FoundBy::Program && o.found_by != FoundBy::Interpreter;
             for object in closure.objects.iter().filter(own).filter(|o| o.init_functions > 0) {
                 let is_libc = object.name.starts_with(b"libc.so") || object.name.starts_with(b"ld-");
-                if !is_libc && seen.insert(object.path.clone()) {
+                if !is_libc && seen.insert(real_path(&object.path)) {
                     let needs_libc = loader.flavour == Flavour::Glibc;
                     let name = object.path.display().to_string();
                     let made = self.library(&object.path, &loader.path, needs_libc);
@@ -150,7 +151,7 @@ impl Ground {
         let path = self.scratch.path().join(format!("needs{}", self.copies));
         self.copies += 1;
         write_executable(&path, &stamped(&recipe.build(), self.machine)?)?;
-        self.subject(&library.display().to_string(), &path, &path, Some(library.to_path_buf()))
+        self.subject(&library.display().to_string(), &path, &path, Some(real_path(library)))
     }
 
     /// `counted` is the file whose work is counted, `started` the one that is started.
@@ -163,7 +164,7 @@ impl Ground {
         gauge::try_once(&mut arm, self.effort.method)?;
         let work = Work::of(&closure, &Host);
         let family = Family::of(work.flavour).context(|| "its loader is not known")?;
-        let loads = closure.objects.iter().skip(1).map(|o| o.path.clone()).collect();
+        let loads = closure.objects.iter().skip(1).map(|o| real_path(&o.path)).collect();
         Ok(Subject { about: About { name: name.to_string(), family, work, library, loads }, arm })
     }
 

@@ -13,7 +13,7 @@ use crate::stat::linear::Matrix;
 /// A library of this host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Library {
-    /// Its file, as loaders spell it.
+    /// Its file, by its real path: loaders come to one by several spellings.
     pub path: PathBuf,
     /// Size and time of last change: another file under that name is another library.
     pub stamp: [i64; 2],
@@ -24,6 +24,11 @@ pub struct Library {
     pub stderr_ns: f64,
     /// What it costs beyond its counts as the process ends: memory that its init functions took, pages that they read.
     pub end_ns: f64,
+}
+
+/// The path without links and detours; as it is, where there is no such file.
+pub fn real_path(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Size and time of last change.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::calibrate::{Row, loaders};
 use super::design::Family;
 use super::fit::{self, COUNT, Costs, FamilyModel};
-use super::libraries::{Library, init_costs, stamp};
+use super::libraries::{Library, init_costs, real_path, stamp};
 use super::work::TERMS;
 use crate::elf::image::Image;
 use crate::elf::notes::notes;
@@ -95,7 +95,8 @@ impl Model {
 
     /// A library whose init code was measured, if it is still the same file.
     pub fn library(&self, path: &Path) -> Option<&Library> {
-        self.libraries.iter().find(|l| l.path == path).filter(|l| stamp(path) == Some(l.stamp))
+        let path = real_path(path);
+        self.libraries.iter().find(|l| l.path == path).filter(|l| stamp(&path) == Some(l.stamp))
     }
 
     /// Where it is kept by default: `$XDG_CACHE_HOME/premain/model.json`, or below `~/.cache`.
