@@ -7,12 +7,17 @@ use crate::error::{Context, Exit, Result};
 use crate::loader::Closure;
 use crate::measure::plan::Rounds;
 use crate::model::calibrate::{Ground, closure_of};
+use crate::model::design::Family;
 use crate::model::gauge::Effort;
+use crate::model::parts::{self, Observed};
 use crate::model::store::Model;
 use crate::output::Output;
 use crate::report::{model_json, model_text};
 use crate::sys;
 use crate::sys::start::Method;
+use crate::trace::phases::PhaseName;
+use crate::trace::study::Observer;
+use crate::trace::summary::{Choice, summary};
 use crate::units;
 
 /// Options of `calibrate`.
@@ -50,6 +55,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let share = if closures.is_empty() { budget } else { budget / 2 };
     let mut ground = Ground::new(effort(share))?;
     ground.add_design()?;
+    let phases = observed(&ground, output);
     let (mut rows, mut skipped) = ground.measure(&mut progress(share, output))?;
     if !closures.is_empty() {
         // Rounds of their own: beside libraries of a hundred megabytes, all other programs find their caches empty.
@@ -61,7 +67,12 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     }
     output.progress("");
 
-    let model = Model::fit(&rows, cpuid_ns(), 1)?;
+    let mut model = Model::fit(&rows, cpuid_ns(), 1)?;
+    for (family, few, many) in &phases {
+        if let Some(fitted) = model.families.iter_mut().find(|f| f.family == *family) {
+            fitted.split = parts::split(fitted, few, many);
+        }
+    }
     model.save(&path)?;
     if common.json {
         output.text(&model_json::calibrate(&model, &rows, &skipped).pretty())?;
@@ -71,6 +82,30 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         output.text(&format!("stored in {}\n", path.display()))?;
     }
     Ok(Exit::Done)
+}
+
+/// Starts in which the phases of a program of the design are observed.
+const OBSERVED_STARTS: usize = 15;
+
+/// A program with the C library alone, and one with forty libraries, by family: where their loader spends its time.
+fn observed(ground: &Ground, output: &mut Output<'_>) -> Vec<(Family, Observed, Observed)> {
+    output.progress("observing");
+    ground.settle();
+    let one = |name: String| {
+        let (work, path, program) = ground.subject_named(&name)?;
+        let mut observer = Observer::new(&program, path, Choice::Quick, None).ok()?;
+        for _ in 0..OBSERVED_STARTS {
+            observer.observe().ok()?;
+        }
+        let phases = summary(&observer.finish()).phases;
+        let ns = |part: &PhaseName| phases.iter().find(|p| p.name == *part).map_or(0.0, |p| p.ns as f64);
+        Some(Observed { work, ns: parts::PARTS.each_ref().map(ns) })
+    };
+    let family = |family: Family| {
+        let few = one(format!("{} plain", family.name()))?;
+        Some((family, few, one(format!("{} libraries 40", family.name()))?))
+    };
+    [Family::Glibc, Family::Musl].into_iter().filter_map(family).collect()
 }
 
 /// Shows what is left, at most five times a second.

@@ -16,6 +16,7 @@ use crate::loader::files::Files;
 use crate::loader::host::Host;
 use crate::measure::command::Command;
 use crate::model::check::check;
+use crate::model::parts::by_phase;
 use crate::model::predict::predict;
 use crate::model::savings::savings;
 use crate::model::store::Model;
@@ -119,7 +120,8 @@ fn accounted(options: &Options, program: Option<&LinkFacts>, closure: &Had<Closu
     let o = &options.measure;
     let recount = |assume| program::closure_assuming(&program.path, &o.environment(), o.cwd.as_deref(), assume).ok();
     let savings = savings(&model, closure, program, &prediction, holders(&program.path).as_ref(), &recount);
-    Ok(Accounted { prediction, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns, cpuids: None })
+    let phases = model.family(prediction.family).and_then(|f| by_phase(f, &prediction));
+    Ok(Accounted { prediction, phases, savings, measured_ns, drift, cpuid_ns: model.cpuid_ns, cpuids: None })
 }
 
 /// What holds the pages that the program's relocations write; it was read before, so that an error now is a race.

@@ -14,6 +14,7 @@ use crate::loader::cpu::Cpu;
 use crate::loader::host::Host;
 use crate::loader::identity::Flavour;
 use crate::loader::{self, Closure, FoundBy, Options};
+use crate::sys::process::Program;
 
 /// What is known of a program before it is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,7 @@ pub struct About {
 pub struct Subject {
     /// What is known of it.
     pub about: About,
+    path: PathBuf,
     arm: Arm,
 }
 
@@ -165,7 +167,20 @@ impl Ground {
         let work = Work::of(&closure, &Host);
         let family = Family::of(work.flavour).context(|| "its loader is not known")?;
         let loads = closure.objects.iter().skip(1).map(|o| real_path(&o.path)).collect();
-        Ok(Subject { about: About { name: name.to_string(), family, work, library, loads }, arm })
+        let about = About { name: name.to_string(), family, work, library, loads };
+        Ok(Subject { about, path: started.to_path_buf(), arm })
+    }
+
+    /// A subject by its name: its work, its file, and how it is started.
+    pub fn subject_named(&self, name: &str) -> Option<(Work, &Path, Program)> {
+        let subject = self.subjects.iter().find(|s| s.about.name == name)?;
+        let program = Program::new(&subject.path, &[OsString::from("program")], &self.env).ok()?;
+        Some((subject.about.work, &subject.path, program))
+    }
+
+    /// Reads everything that was written from the disk, as it will be when it is measured.
+    pub fn settle(&self) {
+        self.scratch.settle();
     }
 
     fn keep(&mut self, name: String, made: Result<Subject>) {
@@ -180,7 +195,7 @@ impl Ground {
     /// # Errors
     /// Where one does not reach its entry point any more, or a signal asks us to stop.
     pub fn measure(mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<(Vec<Row>, Vec<Skipped>)> {
-        self.scratch.settle();
+        self.settle();
         let mut arms: Vec<&mut Arm> = self.subjects.iter_mut().map(|s| &mut s.arm).collect();
         let readings = gauge::measure(&mut arms, self.effort, progress)?;
         let rows = self.subjects.into_iter().zip(readings);

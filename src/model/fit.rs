@@ -4,6 +4,7 @@
 use super::calibrate::Row;
 use super::design::Family;
 use super::gauge::Reading;
+use super::parts::Split;
 use super::work::{TERMS, Work};
 use crate::stat::bootstrap::case_intervals;
 use crate::stat::fit::{Fit, non_negative};
@@ -68,6 +69,8 @@ pub struct FamilyModel {
     pub end: Costs,
     /// Terms that varied over the rows, in the order of [`TERMS`].
     pub known: [bool; COUNT],
+    /// How the loader's costs are spread over the phases, where that was observed.
+    pub split: Option<Split>,
 }
 
 /// Resamples of the rounds.
@@ -89,6 +92,7 @@ pub fn family(rows: &[Row], family: Family, seed: u64) -> Option<FamilyModel> {
         entry: costs(&rows, &work, &known, Span::Entry, seed)?,
         end: costs(&rows, &work, &known, Span::End, seed)?,
         known,
+        split: None,
     })
 }
 
@@ -120,13 +124,11 @@ fn costs(rows: &[&Row], work: &[&Work], known: &[bool; COUNT], span: Span, seed:
     let relative: Vec<f64> = fit.residuals.iter().zip(&times).map(|(r, t)| r / t).collect();
     let worst = (0..relative.len()).max_by(|a, b| relative[*a].abs().total_cmp(&relative[*b].abs()))?;
     let mut costs = Costs {
-        unit_ns: [0.0; COUNT],
-        ci95: [[0.0; 2]; COUNT],
-        covariance: vec![[0.0; COUNT]; COUNT],
         residual: (relative.iter().map(|r| r * r).sum::<f64>() / relative.len() as f64).sqrt(),
         worst: relative[worst],
         worst_row: rows[worst].about.name.clone(),
         condition: fit.condition,
+        ..Costs::nothing()
     };
     for (place, j) in columns.iter().enumerate() {
         costs.unit_ns[*j] = fit.coefficients[place];
@@ -156,6 +158,19 @@ impl FamilyModel {
 }
 
 impl Costs {
+    /// Nothing costs anything.
+    pub fn nothing() -> Costs {
+        Costs {
+            unit_ns: [0.0; COUNT],
+            ci95: [[0.0; 2]; COUNT],
+            covariance: vec![[0.0; COUNT]; COUNT],
+            residual: 0.0,
+            worst: 0.0,
+            worst_row: String::new(),
+            condition: None,
+        }
+    }
+
     /// Time of some work, nanoseconds.
     pub fn time(&self, counts: &PerTerm) -> f64 {
         counts.iter().zip(&self.unit_ns).map(|(n, c)| n * c).sum()

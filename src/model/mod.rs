@@ -10,6 +10,7 @@
 //! | `libraries` | what init functions of the host's libraries cost |
 //! | `store` | the model on disk, and the host that it holds for |
 //! | `predict` | a program's start from its closure |
+//! | `parts` | the same by phases |
 //! | `savings` | what link settings would save |
 //! | `check` | predictions beside measurements |
 
@@ -20,6 +21,7 @@ pub mod files;
 pub mod fit;
 pub mod gauge;
 pub mod libraries;
+pub mod parts;
 pub mod predict;
 pub mod savings;
 pub mod store;

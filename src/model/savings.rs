@@ -322,17 +322,9 @@ mod tests {
         for (term, ns) in [(T::Loader, loader_ns), (T::Lookup, 20.0), (T::Probe, 3.0), (T::NameSysv, 18.0)] {
             unit_ns[term as usize] = ns;
         }
-        let costs = |unit_ns| Costs {
-            unit_ns,
-            ci95: [[0.0; 2]; COUNT],
-            covariance: vec![[0.0; COUNT]; COUNT],
-            residual: 0.0,
-            worst: 0.0,
-            worst_row: String::new(),
-            condition: None,
-        };
-        let end = costs([0.0; COUNT]);
-        FamilyModel { family, programs: 9, rounds: 9, entry: costs(unit_ns), end, known: [true; COUNT] }
+        let entry = Costs { unit_ns, ..Costs::nothing() };
+        let (end, known) = (Costs::nothing(), [true; COUNT]);
+        FamilyModel { family, programs: 9, rounds: 9, entry, end, known, split: None }
     }
 
     fn object(path: &str) -> Object {

@@ -6,6 +6,7 @@ use super::calibrate::{Row, loaders};
 use super::design::Family;
 use super::fit::{self, COUNT, Costs, FamilyModel};
 use super::libraries::{Library, init_costs, real_path, stamp};
+use super::parts::{PARTS, Split};
 use super::work::TERMS;
 use crate::elf::image::Image;
 use crate::elf::notes::notes;
@@ -250,7 +251,17 @@ fn family_json(family: &FamilyModel) -> Json {
         ("varied", Json::array(known)),
         ("entry", costs_json(&family.entry)),
         ("end", costs_json(&family.end)),
+        ("phases", family.split.as_ref().map_or(Json::Null, split_json)),
     ])
+}
+
+fn split_json(split: &Split) -> Json {
+    let names = PARTS.iter().map(|p| Json::Str(p.name().to_string()));
+    Json::object([("names", Json::array(names)), ("loader", floats(&split.loader)), ("object", floats(&split.object))])
+}
+
+fn split_from(json: &Json) -> Option<Split> {
+    Some(Split { loader: numbers(json.get("loader")?)?, object: numbers(json.get("object")?)? })
 }
 
 fn numbers<const N: usize>(json: &Json) -> Option<[f64; N]> {
@@ -286,6 +297,7 @@ fn family_from(json: &Json) -> Option<FamilyModel> {
         entry: costs_from(json.get("entry")?)?,
         end: costs_from(json.get("end")?)?,
         known: std::array::from_fn(|j| varied.iter().any(|v| v.as_str() == Some(TERMS[j].name))),
+        split: json.get("phases").and_then(split_from),
     })
 }
 
@@ -310,6 +322,7 @@ mod tests {
             entry: costs.clone(),
             end: costs,
             known: std::array::from_fn(|j| j % 2 == 0),
+            split: Some(Split { loader: [0.0, 0.5, 0.25, 0.25, 0.0], object: [0.0, 0.0, 1.0, 0.0, 0.0] }),
         };
         let library = Library { path: "/lib/x.so".into(), stamp: [10, 20], init_ns: 5.5, stderr_ns: 0.5, end_ns: 1.5 };
         let host = HostKey::here();

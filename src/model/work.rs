@@ -31,6 +31,8 @@ macro_rules! terms {
         )* }
         /// Every term, in the order of [`T`].
         pub const TERMS: &[Term] = &[$(Term { name: $name, unit: $unit },)*];
+        /// The same by their places.
+        pub const ALL: &[T] = &[$(T::$index,)*];
     };
 }
 

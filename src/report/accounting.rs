@@ -9,6 +9,7 @@ use crate::output::Style;
 use crate::report::findings::{Finding, Source};
 use crate::report::table::{Cell, Table};
 use crate::report::width::wrap;
+use crate::trace::phases::PhaseName;
 use crate::units::{count, counted, time, time_difference};
 
 /// What the model says of the program that is explained, and what was measured of the same span.
@@ -16,6 +17,8 @@ use crate::units::{count, counted, time, time_difference};
 pub struct Accounted {
     /// The prediction.
     pub prediction: Prediction,
+    /// The same by phases, where the model has been shown how the loader's own costs are spread over them.
+    pub phases: Option<Vec<(PhaseName, f64)>>,
     /// Settings that would save something.
     pub savings: Vec<Saving>,
     /// Median from execve to the entry point of a copy that exits there, nanoseconds, or why there is none.
@@ -26,6 +29,13 @@ pub struct Accounted {
     pub cpuid_ns: Option<f64>,
     /// How many of them a start executes before `main`, where that was counted.
     pub cpuids: Option<u64>,
+}
+
+impl Accounted {
+    /// Nanoseconds that the model predicts for a phase; nothing for fork, and for what the program does of its own.
+    pub fn phase(&self, name: PhaseName) -> Option<f64> {
+        self.phases.as_ref()?.iter().find(|(p, _)| *p == name).map(|(_, ns)| *ns)
+    }
 }
 
 /// Terms below this share of the prediction go into one row.

@@ -6,6 +6,7 @@ use crate::record::bench::BenchRecord;
 use crate::report::accounting::Accounted;
 use crate::report::findings::Finding;
 use crate::report::trace::TracedCommand;
+use crate::trace::phases::PhaseName;
 
 /// Something that could not be had, with the reason.
 pub type Had<T> = Result<T, String>;
@@ -31,5 +32,11 @@ impl Explained {
     /// The file that is loaded in the end: the program, or a script's last interpreter.
     pub fn program(&self) -> Option<&LinkFacts> {
         self.files.last()
+    }
+
+    /// What the host model predicts for a phase, nanoseconds; nothing where interpreters start before the program, for
+    /// their phases are in the same sums.
+    pub fn predicted(&self, phase: PhaseName) -> Option<f64> {
+        self.accounted.as_ref().ok().filter(|_| self.files.len() == 1)?.phase(phase)
     }
 }

@@ -10,6 +10,7 @@ use crate::report::findings::Finding;
 use crate::report::host_json;
 use crate::report::model_json;
 use crate::report::trace::json as trace_json;
+use crate::trace::summary::PhaseRow;
 
 /// The document of `explain --json`, schema `premain.explain/1`.
 pub fn document(e: &Explained) -> Json {
@@ -38,7 +39,7 @@ pub fn document(e: &Explained) -> Json {
         (
             "phases",
             match &e.phases {
-                Ok(p) => trace_json::phases(&p.summary),
+                Ok(p) => Json::array(p.summary.phases.iter().map(|row| phase(e, row))),
                 Err(why) => Json::unreadable(why.as_str()),
             },
         ),
@@ -55,6 +56,13 @@ pub fn document(e: &Explained) -> Json {
         ("findings", Json::array(e.findings.iter().map(finding))),
         ("warnings", Json::array(e.bench.warnings.iter().map(String::as_str))),
     ])
+}
+
+/// A phase as in `trace`, with what the host model predicts for it.
+fn phase(e: &Explained, row: &PhaseRow) -> Json {
+    let mut json = trace_json::phase(row);
+    json.push("predicted_ns", e.predicted(row.name).map_or(Json::Null, |ns| Json::Int(ns.round() as i64)));
+    json
 }
 
 fn finding(f: &Finding) -> Json {

@@ -115,7 +115,7 @@ fn memory_line(b: &BenchRecord, c: &CommandRecord) -> String {
 }
 
 /// Characters of the longest bar.
-const BAR: usize = 28;
+const BAR: usize = 24;
 
 fn phases(e: &Explained, style: Style) -> String {
     let observed = match &e.phases {
@@ -124,11 +124,13 @@ fn phases(e: &Explained, style: Style) -> String {
     };
     let p = &observed.summary;
     let largest = p.phases.iter().map(|x| x.ns).max().unwrap_or(1).max(1);
-    let mut table = Table::new(["phase", ">time", ">share", ">faults", ""]);
+    let mut table = Table::new(["phase", ">time", ">share", ">faults", ">predicted", ""]);
     for x in &p.phases {
         let bar = (x.ns as f64 / largest as f64 * BAR as f64).round() as usize;
         let share = format!("{:.1} %", x.ns as f64 * 100.0 / p.total_ns.max(1) as f64);
-        table.row([x.name.name().to_string(), time(x.ns as f64), share, faults(&x.faults), "#".repeat(bar)]);
+        let predicted = e.predicted(x.name).map_or_else(String::new, time);
+        let name = x.name.name().to_string();
+        table.row([name, time(x.ns as f64), share, faults(&x.faults), predicted, "#".repeat(bar)]);
     }
     let mut t = table.without_empty_columns().render(style);
     let study = &observed.study;
@@ -142,7 +144,13 @@ fn phases(e: &Explained, style: Style) -> String {
             time(untraced as f64)
         ));
     }
-    for reason in std::iter::once(&line).chain(&study.reasons) {
+    let mut lines = vec![line];
+    if p.phases.iter().any(|x| e.predicted(x.name).is_some()) {
+        lines.push(
+            "predicted: by the host model, of untraced starts (observing weighs most on exec); fork and the program's own work are not".to_string(),
+        );
+    }
+    for reason in lines.iter().chain(&study.reasons) {
         for part in wrap(reason, style.width) {
             let _ = writeln!(t, "{}", style.dim(&part));
         }

@@ -8,7 +8,7 @@ use crate::report::bench_json::argv;
 use crate::trace::analysis::{Faults, ListedCall, Syscalls};
 use crate::trace::gaps::{Cause, Gap};
 use crate::trace::phases::{ImageSpan, Timeline};
-use crate::trace::summary::{ObjectRow, PhaseDifference, PhaseRow, Summary};
+use crate::trace::summary::{ObjectRow, PhaseDifference, PhaseRow};
 
 /// The whole document. `with_list` adds every system call.
 pub fn document(r: &TraceReport, with_list: bool) -> Json {
@@ -45,7 +45,7 @@ fn command(c: &TracedCommand, with_list: bool) -> Json {
         ("detailed_total_median_ns", study.detailed_median_ns().into()),
         ("distortion", c.distortion().map(Json::Float).into()),
         ("lost_records", study.lost.into()),
-        ("phases", phases(s)),
+        ("phases", Json::array(s.phases.iter().map(phase))),
         ("images", images(study.typical.as_ref().map(|t| &t.start.timeline))),
         ("objects", Json::array(s.objects.iter().map(|o| object(c, o)))),
         ("gaps", Json::array(s.gaps.iter().map(|g| gap(c, g)))),
@@ -80,12 +80,8 @@ fn faults(f: &Faults) -> Json {
     ])
 }
 
-/// `phases[]` of a command.
-pub fn phases(s: &Summary) -> Json {
-    Json::array(s.phases.iter().map(phase))
-}
-
-fn phase(p: &PhaseRow) -> Json {
+/// One of a command's `phases[]`.
+pub fn phase(p: &PhaseRow) -> Json {
     Json::object([
         ("name", p.name.name().into()),
         ("ns", p.ns.into()),
