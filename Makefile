@@ -17,7 +17,7 @@
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
 MUSL   := $(shell echo $(HOST) | sed 's/-gnu$$/-musl/')
 HAVE_MUSL := test -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)"
-# The musl target, whose libc is small; else the host's own libc, linked statically: 0.6 MB more.
+# The musl target, whose libc is small; else the host's own libc, linked statically: 1 MB more.
 TARGET  = $(shell $(HAVE_MUSL) && echo $(MUSL) || echo $(HOST))
 # Never a PIE: a static PIE would relocate itself at each start.
 STATIC := -C target-feature=+crt-static -C relocation-model=static -C force-unwind-tables=no

@@ -49,7 +49,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         return Err(Error::new("no program given; try 'premain whatif --help'"));
     }
     if options.wishes.is_empty() {
-        return Err(Error::new("no change given, such as --bind-now; try 'premain whatif --help'"));
+        return Err(Error::new("no change given: such as --bind-now, and before PROGRAM; try 'premain whatif --help'"));
     }
     let original = options.measure.command(options.argv.clone())?;
     let bytes = changed(options, &original.path).context(|| original.path.to_string_lossy())?;

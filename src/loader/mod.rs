@@ -183,6 +183,8 @@ pub struct Totals {
     pub probes_sysv: Option<u64>,
     /// Entries of their chains that are looked at.
     pub chain_sysv: Option<u64>,
+    /// Bytes of the names that relocations look up.
+    pub name_bytes: Option<u64>,
     /// Lines of 64 bytes that all look-ups together read of symbol tables, out of order: for the first time, and again
     /// after others took their place in a small cache (see `lines`).
     pub touched: Option<Touched>,
@@ -409,7 +411,7 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
     let counted = lookups.is_some();
     let work = lookups.as_ref();
     let (probes_sysv, chain_sysv) = (work.map(|l| l.probes_sysv), work.map(|l| l.chain_sysv));
-    let touched = work.map(|l| l.touched);
+    let (touched, name_bytes) = (work.map(|l| l.touched), work.map(|l| l.name_bytes));
     let mut closure = Closure {
         loader: Some(Loader {
             path: interpreter.to_path_buf(),
@@ -427,7 +429,8 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
     if let Some(lookups) = lookups {
         add_lookups(&mut closure, lookups, &place);
     }
-    closure.totals = Totals { probes_sysv, chain_sysv, touched, ..totals(&closure, search.counts, counted) };
+    closure.totals =
+        Totals { probes_sysv, chain_sysv, name_bytes, touched, ..totals(&closure, search.counts, counted) };
     closure.missing = search.missing;
     closure
 }
@@ -468,6 +471,7 @@ fn totals(closure: &Closure, counts: SearchCounts, counted: bool) -> Totals {
         probes: counted.then(|| sum(&|o| o.probes.unwrap_or(0)).saturating_add(own(&|t| t.probes))),
         probes_sysv: counted.then_some(0),
         chain_sysv: counted.then_some(0),
+        name_bytes: counted.then_some(0),
         touched: counted.then(Touched::default),
         lazy_slots: counted.then(|| sum(&|o| o.lazy_slots.unwrap_or(0))),
         failed_opens: counts.failed_opens.saturating_add(counts.failed_stats),

@@ -45,6 +45,8 @@ pub(super) struct Lookups {
     pub(super) probes_sysv: u64,
     /// Entries of their chains that are looked at.
     pub(super) chain_sysv: u64,
+    /// Bytes of the names that are looked up.
+    pub(super) name_bytes: u64,
     /// Lines of tables that are read.
     pub(super) touched: Touched,
     pub(super) gave_up: bool,
@@ -172,6 +174,8 @@ impl<'a> Counter<'a> {
             counted.lookups = counted.lookups.saturating_add(times);
             counted.probes = counted.probes.saturating_add(walk.probes.saturating_mul(times));
             self.out.probes_sysv = self.out.probes_sysv.saturating_add(walk.sysv.saturating_mul(times));
+            let bytes = u64::from(request.name.1).saturating_mul(times);
+            self.out.name_bytes = self.out.name_bytes.saturating_add(bytes);
             self.out.chain_sysv = self.out.chain_sysv.saturating_add(walk.sysv_chain.saturating_mul(times));
             if walk.found.is_some_and(|(owner, _)| owner == index) {
                 counted.own = counted.own.saturating_add(times);

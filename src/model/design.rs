@@ -165,6 +165,7 @@ impl<'a> Writer<'a> {
         self.program("relative dense 20000", &[], |r| r.relative = relative(20_000, 8, Packing::Plain))?;
         self.program("relative dense 60000", &[], |r| r.relative = relative(60_000, 8, Packing::Plain))?;
         self.program("relative dense 500000", &[], |r| r.relative = relative(500_000, 8, Packing::Plain))?;
+        self.program("relative dense 1000000", &[], |r| r.relative = relative(1_000_000, 8, Packing::Plain))?;
         if self.family == Family::Glibc {
             self.program("relr dense 20000", &[], |r| r.relative = relative(20_000, 8, Packing::Relr))?;
             self.program("relr dense 60000", &[], |r| r.relative = relative(60_000, 8, Packing::Relr))?;
@@ -232,6 +233,13 @@ impl<'a> Writer<'a> {
         // Hardly more than one in each run of pages that the kernel maps at once: what reading them costs.
         self.program("lookups 50", std::slice::from_ref(&provider), |r| r.imports = used(50))?;
         self.program("lookups 1000", std::slice::from_ref(&provider), |r| r.imports = used(1_000))?;
+        let long = |i: usize| {
+            [&b"a_name_as_long_as_those_of_templates_in_a_language_that_mangles_them_"[..], &name(i), &name(i)].concat()
+        };
+        let long: Vec<Vec<u8>> = (0..2_000).map(long).collect();
+        let long_provider = self.library("long", |r| r.exports = long.clone())?;
+        let used_long: Vec<Import> = long.iter().step_by(2).map(|n| Import::new(n.clone(), Use::GlobDat)).collect();
+        self.program("lookups 1000 of long names", &[long_provider], |r| r.imports = used_long)?;
         // Where both tables have one order, as compilers often leave them, each cache line serves several names.
         let in_order = names.iter().take(2_500).map(|n| Import::new(n.clone(), Use::GlobDat)).collect::<Vec<_>>();
         self.program("lookups 2500 in order", std::slice::from_ref(&provider), |r| r.imports = in_order)?;

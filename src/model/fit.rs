@@ -69,6 +69,8 @@ pub struct FamilyModel {
     pub end: Costs,
     /// Terms that varied over the rows, in the order of [`TERMS`].
     pub known: [bool; COUNT],
+    /// What a program with the C library alone takes, that does nothing: to the entry point, and behind it.
+    pub plain_ns: Option<[f64; 2]>,
     /// How the loader's costs are spread over the phases, where that was observed.
     pub split: Option<Split>,
 }
@@ -84,6 +86,7 @@ pub fn family(rows: &[Row], family: Family, seed: u64) -> Option<FamilyModel> {
         return None;
     }
     let work: Vec<&Work> = rows.iter().map(|r| &r.about.work).collect();
+    let plain = format!("{} plain", family.name());
     let known = std::array::from_fn(|j| work.iter().any(|w| w.counts[j] != 0.0));
     Some(FamilyModel {
         family,
@@ -92,6 +95,10 @@ pub fn family(rows: &[Row], family: Family, seed: u64) -> Option<FamilyModel> {
         entry: costs(&rows, &work, &known, Span::Entry, seed)?,
         end: costs(&rows, &work, &known, Span::End, seed)?,
         known,
+        plain_ns: rows
+            .iter()
+            .find(|r| r.about.name == plain)
+            .and_then(|r| Some([median_of(&r.readings, Span::Entry, None)?, median_of(&r.readings, Span::End, None)?])),
         split: None,
     })
 }

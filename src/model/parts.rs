@@ -118,7 +118,16 @@ mod tests {
         }
         let costs = Costs { unit_ns, ..Costs::nothing() };
         let end = Costs::nothing();
-        FamilyModel { family: Family::Glibc, programs: 2, rounds: 1, entry: costs, end, known: [true; COUNT], split }
+        FamilyModel {
+            family: Family::Glibc,
+            programs: 2,
+            rounds: 1,
+            entry: costs,
+            end,
+            known: [true; COUNT],
+            plain_ns: None,
+            split,
+        }
     }
 
     fn work(objects: f64, pages: f64) -> Work {

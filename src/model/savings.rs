@@ -2,7 +2,7 @@
 
 use super::design::Family;
 use super::fit::{FamilyModel, Span};
-use super::predict::{Prediction, difference};
+use super::predict::{DEVIATION, Prediction, difference};
 use super::store::Model;
 use super::work::{T, Work};
 use crate::elf::{Holder, Holders};
@@ -30,9 +30,6 @@ const DEAREST: usize = 3;
 const FEW: u64 = 100;
 /// Relative relocations from which on people think of packing them.
 const MANY_RELATIVE: u64 = 500;
-/// Bytes of a record of DT_RELA, and of the pages around a fault.
-const RECORD: f64 = 24.0;
-const RUN: f64 = 65_536.0;
 
 /// From here on CPUID leaves the virtual machine: on bare metal it takes some tens of nanoseconds.
 pub const CPUID_TRAPS_NS: f64 = 500.0;
@@ -60,7 +57,7 @@ pub fn savings(
 ) -> Vec<Saving> {
     let Some(fitted) = model.family(prediction.family).filter(|_| closure.loader.is_some()) else { return Vec::new() };
     let mut maker = Maker { recount, model, fitted, closure, prediction, out: Vec::new() };
-    maker.static_link();
+    maker.static_link(program);
     maker.libraries();
     maker.packing(program);
     maker.binding(program);
@@ -97,19 +94,28 @@ impl Maker<'_> {
         self.out.push(Saving { text, saving_ns: Some(saving) });
     }
 
-    /// All but exec; glibc's own start, CPUID in it, moves behind the entry point and stays.
-    fn static_link(&mut self) {
+    /// All but exec; glibc's own start, CPUID in it, moves behind the entry point and stays. With -static-pie, so does the
+    /// program's own relocation.
+    fn static_link(&mut self, program: &LinkFacts) {
+        let libraries = self.closure.objects.iter().filter_map(|o| self.model.library(&o.path));
+        let beyond: f64 = libraries.map(|l| l.init_ns + l.end_ns).sum();
         let (saving, half) = self.saved(|w| {
             let loader = w.get(T::Loader);
             *w = Work { flavour: w.flavour, ..Work::new() };
             w.add(T::Segment, 3.0);
             w.add(T::Loader, loader);
         });
+        let saving = saving + beyond;
         if self.is_worth(saving, half) {
             let own = self.fitted.entry.unit_ns[T::Loader as usize];
+            let (kept, _) = self.saved(|w| take_pointers(w, program));
+            let kept = match kept > WORTH_NS {
+                true => format!(" -static-pie keeps {} of it, its own relocation;", time(kept)),
+                false => String::new(),
+            };
             let text = format!(
                 "a static link at a fixed address (-static -no-pie), beside the {} of loader and C library that glibc's \
-                 start-up mostly keeps (musl's does not); price: libraries are updated by linking anew, no dlopen;",
+                 start-up mostly keeps (musl's does not);{kept} price: libraries are updated by linking anew, no dlopen;",
                 time(own)
             );
             self.say(saving, half, &text);
@@ -163,9 +169,8 @@ impl Maker<'_> {
         }
         let n = relative as f64;
         let (saving, half) = self.saved(|w| {
-            w.add(T::Relative, -n);
+            w.take_relative(relative);
             w.add(T::Relr, n);
-            w.add(T::PageRead, -n * RECORD / RUN);
         });
         let records = counted(relative, "relative relocation");
         let pages = counted(program.pages_written, "page");
@@ -241,14 +246,9 @@ impl Maker<'_> {
 
     /// Pages that are written only since there are pointers on them.
     fn pointers(&mut self, program: &LinkFacts, holders: Option<&Holders>) {
-        // One page with the global offset table stays.
         let pages = program.pages_written.saturating_sub(1);
         let named = program.relocations.relative.saturating_add(program.relocations.relr);
-        let (saving, half) = self.saved(|w| {
-            w.add(T::PageWritten, -(pages as f64));
-            w.add(T::Relative, -(program.relocations.relative as f64));
-            w.add(T::Relr, -(program.relocations.relr as f64));
-        });
+        let (saving, half) = self.saved(|w| take_pointers(w, program));
         if self.is_worth(saving, half) {
             let text = format!(
                 "tables without pointers (offsets or indices; or -no-pie, which needs no relative relocation): {} are \
@@ -261,25 +261,23 @@ impl Maker<'_> {
         }
     }
 
-    /// The loader with its C library: glibc's executes CPUID dozens of times, which costs dear in a virtual machine.
+    /// The loader with its C library: glibc's executes CPUID dozens of times, which costs dear in a virtual machine. Two
+    /// programs that do nothing were measured for this: all else that a program needs costs about the same in both.
     fn musl(&mut self) {
-        let Some(musl) = self.model.family(Family::Musl).filter(|_| self.prediction.family == Family::Glibc) else {
-            return;
-        };
-        let loader = T::Loader as usize;
-        let cost = |m: &FamilyModel| m.entry.unit_ns[loader] + m.end.unit_ns[loader];
-        let variance = |m: &FamilyModel| m.entry.covariance[loader][loader] + m.end.covariance[loader][loader];
-        let saving = cost(self.fitted) - cost(musl);
-        let half = 1.96 * (variance(self.fitted) + variance(musl)).sqrt();
+        let musl = self.model.family(Family::Musl).filter(|_| self.prediction.family == Family::Glibc);
+        let Some((musl, own)) = musl.and_then(|m| m.plain_ns).zip(self.fitted.plain_ns) else { return };
+        let [musl, own] = [musl, own].map(|[entry, end]| entry + end);
+        let (saving, half) = (own - musl, 1.96 * self.fitted.entry.residual.max(DEVIATION) * own.hypot(musl));
         if self.is_worth(saving, half) {
             let traps = self.model.cpuid_ns.filter(|ns| *ns > CPUID_TRAPS_NS);
             let traps = traps.map_or_else(String::new, |ns| {
                 format!(" (one CPUID costs {} here, and glibc executes dozens)", time(ns))
             });
             let text = format!(
-                "building against musl, whose loader and C library start in {}, not {}{traps}; price: another C library;",
-                time(cost(musl)),
-                time(cost(self.fitted))
+                "building against musl, with which a program that does nothing takes {}, not {}{traps}; price: another C \
+                 library;",
+                time(musl),
+                time(own)
             );
             self.say(saving, half, &text);
         }
@@ -297,6 +295,14 @@ impl Maker<'_> {
             self.say(saving, half, &text);
         }
     }
+}
+
+/// The program's pointers, their records, and the pages that are written for them. One page with the global offset table
+/// stays.
+fn take_pointers(work: &mut Work, program: &LinkFacts) {
+    work.add(T::PageWritten, -(program.pages_written.saturating_sub(1) as f64));
+    work.take_relative(program.relocations.relative);
+    work.add(T::Relr, -(program.relocations.relr as f64));
 }
 
 /// Where most of the pages are.
@@ -324,7 +330,8 @@ mod tests {
         }
         let entry = Costs { unit_ns, ..Costs::nothing() };
         let (end, known) = (Costs::nothing(), [true; COUNT]);
-        FamilyModel { family, programs: 9, rounds: 9, entry, end, known, split: None }
+        let plain_ns = Some([loader_ns + 10.0, 0.0]);
+        FamilyModel { family, programs: 9, rounds: 9, entry, end, known, plain_ns, split: None }
     }
 
     fn object(path: &str) -> Object {

@@ -251,6 +251,7 @@ fn family_json(family: &FamilyModel) -> Json {
         ("varied", Json::array(known)),
         ("entry", costs_json(&family.entry)),
         ("end", costs_json(&family.end)),
+        ("plain_ns", family.plain_ns.map_or(Json::Null, |ns| floats(&ns))),
         ("phases", family.split.as_ref().map_or(Json::Null, split_json)),
     ])
 }
@@ -297,6 +298,7 @@ fn family_from(json: &Json) -> Option<FamilyModel> {
         entry: costs_from(json.get("entry")?)?,
         end: costs_from(json.get("end")?)?,
         known: std::array::from_fn(|j| varied.iter().any(|v| v.as_str() == Some(TERMS[j].name))),
+        plain_ns: json.get("plain_ns").and_then(numbers),
         split: json.get("phases").and_then(split_from),
     })
 }
@@ -322,6 +324,7 @@ mod tests {
             entry: costs.clone(),
             end: costs,
             known: std::array::from_fn(|j| j % 2 == 0),
+            plain_ns: Some([300.0, 40.0]),
             split: Some(Split { loader: [0.0, 0.5, 0.25, 0.25, 0.0], object: [0.0, 0.0, 1.0, 0.0, 0.0] }),
         };
         let library = Library { path: "/lib/x.so".into(), stamp: [10, 20], init_ns: 5.5, stderr_ns: 0.5, end_ns: 1.5 };

@@ -123,7 +123,7 @@ impl<'r> Builder<'r> {
     fn places(&self, base: u64, tables_end: u64) -> Places {
         let page = self.target.max_page();
         let text = tables_end.next_multiple_of(page);
-        let rw = text.saturating_add(self.code_size()).next_multiple_of(page);
+        let rw = text.saturating_add(Self::code_size()).next_multiple_of(page);
         let dynamic = rw.saturating_add(self.recipe.tls_bytes).next_multiple_of(16);
         let init_array = dynamic.saturating_add(self.words(self.dynamic_entries().saturating_mul(2)));
         let got = init_array.saturating_add(self.words(self.recipe.constructors));
@@ -145,17 +145,9 @@ impl<'r> Builder<'r> {
         Places { base, text, rw, dynamic, init_array, got, plt_got, relro_end, data, file_end, copies, end }
     }
 
-    /// Bytes of code: what exits or stamps, the function that only returns, and one such function a constructor where
-    /// these lie apart.
-    fn code_size(&self) -> u64 {
-        let apart = self.recipe.constructor_stride.saturating_mul(self.recipe.constructors);
-        RETURN_AT.saturating_mul(2).saturating_add(apart)
-    }
-
-    /// Address of a constructor's code.
-    pub(super) fn constructor(&self, places: &Places, index: u64) -> u64 {
-        let apart = self.recipe.constructor_stride.saturating_mul(index);
-        places.text.saturating_add(RETURN_AT).saturating_add(apart)
+    /// Bytes of code: what exits or stamps, and the function that only returns.
+    fn code_size() -> u64 {
+        RETURN_AT.saturating_mul(2)
     }
 
     pub(super) fn stride(&self, relative: Relative) -> u64 {
@@ -188,7 +180,7 @@ impl<'r> Builder<'r> {
             all.push((elf::PT_INTERP, r, places.base.saturating_add(offset), len, len, 1));
         }
         all.push((elf::PT_LOAD, r, places.base, tables_size, tables_size, page));
-        let code = self.code_size();
+        let code = Self::code_size();
         all.push((elf::PT_LOAD, r | x, places.text, code, code, page));
         let (file, memory) = (size(places.rw, places.file_end), size(places.rw, places.end));
         all.push((elf::PT_LOAD, r | w, places.rw, file, memory.max(file), page));
@@ -266,17 +258,11 @@ impl<'r> Builder<'r> {
         file.raw(exit);
         file.pad_to(offset(places.text).saturating_add(RETURN_AT));
         file.raw(ret);
-        if self.recipe.constructor_stride > 0 {
-            for i in 0..self.recipe.constructors {
-                file.pad_to(offset(self.constructor(places, i)));
-                file.raw(ret);
-            }
-        }
         file.pad_to(offset(places.dynamic));
         file.raw(&self.dynamic_bytes(places, &tables));
         file.pad_to(offset(places.init_array));
         let function = places.text.saturating_add(RETURN_AT);
-        (0..self.recipe.constructors).for_each(|i| file.word(self.constructor(places, i)));
+        (0..self.recipe.constructors).for_each(|_| file.word(function));
         file.pad_to(offset(places.data));
         if let Some(relative) = self.recipe.relative {
             self.data(&mut file, relative, function);

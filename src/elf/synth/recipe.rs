@@ -106,8 +106,6 @@ pub struct Recipe {
     /// Entries of DT_INIT_ARRAY, each a function that only returns. In a position independent file each takes a
     /// relative relocation of its own, in plain records.
     pub constructors: u64,
-    /// Bytes from one constructor's code to the next; 0 where all are one function.
-    pub constructor_stride: u64,
     /// Zeros behind the data that take no room in the file.
     pub bss_bytes: u64,
     /// Size of PT_TLS.
@@ -139,7 +137,6 @@ impl Recipe {
             hash: Hash::Gnu,
             versions: Vec::new(),
             constructors: 0,
-            constructor_stride: 0,
             bss_bytes: 0,
             tls_bytes: 0,
             extra_segments: 0,

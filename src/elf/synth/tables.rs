@@ -78,8 +78,7 @@ impl Builder<'_> {
         }
         if self.recipe.position_independent {
             let entry = |i| places.init_array.saturating_add(self.words(i));
-            let constructor = |i| Record { addend: self.constructor(places, i), ..relative(entry(i)) };
-            records.extend((0..self.recipe.constructors).map(constructor));
+            records.extend((0..self.recipe.constructors).map(|i| relative(entry(i))));
         }
         let relative_count = records.len() as u64;
         let mut slot = places.got;
