@@ -93,6 +93,17 @@ static ROUND_ROWS: &[Row<MeasureOptions>] = &[
 
 static START_ROWS: &[Row<MeasureOptions>] = &[
     Row::value(
+        "prime",
+        None,
+        "N",
+        "starts of a command before each of its starts that counts",
+        |o: &mut MeasureOptions, v| {
+            o.prime = v.whole(0)?;
+            Ok(())
+        },
+    )
+    .rare(),
+    Row::value(
         "ignore-failure",
         Some('i'),
         "CODES",

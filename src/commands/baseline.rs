@@ -93,6 +93,7 @@ pub fn manner(r: &BenchRecord, cpu: Option<usize>) -> Manner {
         until_first_byte: r.setting.until_first_byte,
         cold: !r.setting.evicted.is_empty(),
         cpu: cpu.map(|n| n as u64),
+        prime: r.setting.prime,
     }
 }
 

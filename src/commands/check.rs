@@ -152,6 +152,7 @@ fn manner(options: &Options, stored: &Baseline) -> Result<MeasureOptions> {
         method: method.context(|| format!("no start method {}", m.method))?,
         stdout: stdout.context(|| format!("no such stdout: {}", m.stdout))?,
         cpu: m.cpu.and_then(|n| usize::try_from(n).ok()),
+        prime: m.prime,
         ..options.measure.clone()
     })
 }

@@ -120,6 +120,8 @@ pub enum StdinChoice {
 pub struct MeasureOptions {
     /// Rounds thrown away first.
     pub warmup: u64,
+    /// Starts thrown away before each start of a command.
+    pub prime: u64,
     /// Exactly so many rounds.
     pub runs: Option<u64>,
     /// At least so many.
@@ -164,6 +166,7 @@ impl Default for MeasureOptions {
     fn default() -> Self {
         MeasureOptions {
             warmup: 3,
+            prime: 0,
             runs: None,
             min_runs: None,
             max_runs: None,
@@ -337,6 +340,7 @@ pub fn measure_with(
     let plan = Plan {
         arms: arms.len(),
         warmup: options.warmup,
+        prime: options.prime,
         rounds: options.rounds()?,
         order: options.order,
         seed: options.seed,
@@ -449,6 +453,7 @@ fn finish(
         order: options.order,
         seed: options.seed,
         warmup: made.plan.warmup,
+        prime: made.plan.prime,
         rounds: ran.rounds,
         spent_ns: ran.spent_ns,
         interrupted: exit == Exit::Interrupted,

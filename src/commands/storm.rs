@@ -111,7 +111,8 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     };
     storm.check_memory(most, options.no_cap)?;
     let watch = HostWatch::begin();
-    let plan = Plan { arms: levels.len() * 2, warmup: plain.warmup, rounds, order: plain.order, seed: plain.seed };
+    let plan =
+        Plan { arms: levels.len() * 2, warmup: plain.warmup, prime: 0, rounds, order: plain.order, seed: plain.seed };
     let ran = storm.rounds(&plan, output)?;
     let host = watch.end();
     let observed = if ran.interrupted { vec![None; plan.arms] } else { storm.observe(plan.arms, output)? };
@@ -139,6 +140,9 @@ fn levels(options: &Options) -> Result<Vec<u64>> {
 fn argv(options: &Options) -> Result<Vec<OsString>> {
     if options.measure.stdout == Stdout::Pty || options.measure.stamp_eof {
         return Err(Error::new("in a storm standard output goes to /dev/null: no pty, no --eof"));
+    }
+    if options.measure.prime > 0 {
+        return Err(Error::new("a storm keeps its caches warm by itself: no --prime"));
     }
     match (&options.lines[..], &options.argv) {
         ([], Some(argv)) if !argv.is_empty() => Ok(argv.clone()),

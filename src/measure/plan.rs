@@ -59,6 +59,9 @@ pub struct Plan {
     pub arms: usize,
     /// Rounds that are made and thrown away before.
     pub warmup: u64,
+    /// Starts of an arm right before each start that counts, of which nothing is kept: they fill the caches with what it
+    /// needs, whatever other arms left there.
+    pub prime: u64,
     /// Rounds that count.
     pub rounds: Rounds,
     /// Order within rounds.
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     fn plan(arms: usize, order: Order) -> Plan {
-        Plan { arms, warmup: 0, rounds: Rounds::exactly(1), order, seed: 7 }
+        Plan { arms, warmup: 0, prime: 0, rounds: Rounds::exactly(1), order, seed: 7 }
     }
 
     #[test]

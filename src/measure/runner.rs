@@ -89,7 +89,7 @@ pub fn run(
     let mut ran = Ran::default();
     for round in 0..plan.warmup {
         plan.round(round, &mut order);
-        let done = one_round(round, &order, sampler, accept, &mut samples);
+        let done = one_round(plan, round, &order, sampler, accept, &mut samples);
         if let Err(stop) = done.or_else(|failure| ran.failed(failure)) {
             ran.stop = Some(stop);
             return ran;
@@ -101,7 +101,7 @@ pub fn run(
     let from = sampler.now_ns();
     while plan.rounds.goes_on(ran.rounds, ran.spent_ns) {
         plan.round(ran.rounds, &mut order);
-        let done = one_round(ran.rounds, &order, sampler, accept, &mut samples);
+        let done = one_round(plan, ran.rounds, &order, sampler, accept, &mut samples);
         let kept = match done.map(|()| keep(&samples, log)) {
             Ok(kept) => kept.map(|()| ran.rounds += 1),
             Err(failure) => ran.failed(failure),
@@ -121,6 +121,7 @@ fn keep(samples: &[Sample], log: &mut Log) -> Result<(), Stop> {
 }
 
 fn one_round(
+    plan: &Plan,
     round: u64,
     order: &[usize],
     sampler: &mut dyn Sampler,
@@ -130,6 +131,9 @@ fn one_round(
     samples.clear();
     sampler.begin_round().map_err(|failure| stop_of(0, failure))?;
     for (position, &arm) in order.iter().enumerate() {
+        for _ in 0..plan.prime {
+            one_start(round, position, arm, sampler, accept)?;
+        }
         samples.push(one_start(round, position, arm, sampler, accept)?);
     }
     Ok(())
@@ -266,7 +270,7 @@ mod tests {
     }
 
     fn plan(arms: usize, warmup: u64, rounds: Rounds) -> Plan {
-        Plan { arms, warmup, rounds, order: Order::Balanced, seed: 0 }
+        Plan { arms, warmup, prime: 0, rounds, order: Order::Balanced, seed: 0 }
     }
 
     fn go(plan: &Plan, sampler: &mut Scripted) -> (Ran, Log) {
@@ -295,6 +299,15 @@ mod tests {
             (2, 2),
             "in each pair of rounds the mean place is the middle"
         );
+    }
+
+    #[test]
+    fn priming_starts_come_right_before_and_leave_no_sample() {
+        let mut s = Scripted::new();
+        let primed = Plan { prime: 2, ..plan(2, 0, Rounds::exactly(3)) };
+        let (ran, log) = go(&primed, &mut s);
+        assert_eq!((ran.rounds, log.len(), s.starts.len()), (3, 6, 18));
+        assert!(s.starts.chunks(3).all(|c| c.iter().all(|arm| *arm == c[0])), "{:?}", s.starts);
     }
 
     #[test]

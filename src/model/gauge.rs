@@ -147,6 +147,7 @@ pub fn measure(arms: &mut [&mut Arm], effort: Effort, progress: &mut dyn FnMut(u
     let plan = Plan {
         arms: arms.len(),
         warmup: effort.warmup,
+        prime: 0,
         rounds: effort.rounds,
         order: Order::Balanced,
         seed: effort.seed,

@@ -93,6 +93,8 @@ pub struct Manner {
     pub cold: bool,
     /// The processor that commands were pinned to.
     pub cpu: Option<u64>,
+    /// Starts thrown away before each start.
+    pub prime: u64,
 }
 
 /// One command of a baseline.
@@ -212,6 +214,7 @@ fn manner(j: &Json) -> Result<Manner> {
         until_first_byte: flag_of(j, "until_first_byte")?,
         cold: flag_of(j, "cold")?,
         cpu: j.get("cpu").and_then(Json::as_u64),
+        prime: j.get("prime").and_then(Json::as_u64).unwrap_or(0),
     })
 }
 

@@ -35,6 +35,8 @@ pub struct Setting {
     pub seed: u64,
     /// Rounds thrown away.
     pub warmup: u64,
+    /// Starts thrown away before each start that counts.
+    pub prime: u64,
     /// Complete rounds.
     pub rounds: u64,
     /// Time they took.

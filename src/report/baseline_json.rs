@@ -31,6 +31,7 @@ fn manner_json(m: &Manner) -> Json {
         ("until_first_byte", m.until_first_byte.into()),
         ("cold", m.cold.into()),
         ("cpu", m.cpu.into()),
+        ("prime", m.prime.into()),
     ])
 }
 

@@ -34,6 +34,7 @@ pub fn setting(r: &BenchRecord) -> Json {
         ("order", s.order.name().into()),
         ("seed", s.seed.into()),
         ("warmup_rounds", s.warmup.into()),
+        ("priming_starts", s.prime.into()),
         ("rounds", s.rounds.into()),
         ("spent_ns", s.spent_ns.into()),
         ("interrupted", s.interrupted.into()),

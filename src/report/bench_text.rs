@@ -244,9 +244,14 @@ pub fn method_lines(r: &BenchRecord) -> String {
 pub fn measured_line(r: &BenchRecord) -> String {
     let s = &r.setting;
     format!(
-        "measured: {} interleaved rounds ({} order) in {}, {} + exec + wait4, stdout to {}; times are spawn to first byte and spawn to exit\n",
+        "measured: {} interleaved rounds ({} order{}) in {}, {} + exec + wait4, stdout to {}; times are spawn to first byte and spawn to exit\n",
         units::count(s.rounds),
         s.order.name(),
+        if s.prime > 0 {
+            format!(", {} before each start", units::counted(s.prime, "priming start"))
+        } else {
+            String::new()
+        },
         units::time(s.spent_ns as f64),
         s.method.name(),
         s.stdout.name()
