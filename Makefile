@@ -12,6 +12,7 @@
 # make verify-check  does 'check' find a planted 5 %, and nothing where there is none, while others load the machine; 7 minutes
 # make verify-trace  what observing costs, and relocation's share against LD_DEBUG; want a quiet machine, 2 minutes
 # make verify-model  predictions against measurements on the programs of /usr/bin; want a quiet machine, 4 minutes
+# make verify-calibrate  two calibrations of this host against each other; want a quiet machine, 2 minutes
 # make install  to $(DESTDIR)$(PREFIX)/bin
 
 HOST   := $(shell rustc -vV | sed -n 's/^host: //p')
@@ -28,7 +29,7 @@ UNWIND  = $(shell cc -Wl,--version 2>/dev/null | grep -qE 'GNU ld|LLD' && echo -
 OUT    := $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
 
-.PHONY: verify-check verify-trace verify-bench verify-model all build musl demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
+.PHONY: verify-calibrate verify-check verify-trace verify-bench verify-model all build musl demo test bench lint check-mac check-arm fixtures install clean verify experiments experiments-quick
 
 all: build
 
@@ -81,6 +82,9 @@ verify: build
 	python3 tests/verify/loader.py --premain $(OUT)/premain
 	python3 tests/verify/elf.py --premain $(OUT)/premain
 	python3 tests/verify/trace.py --premain $(OUT)/premain --only sums,faults,syscalls,order
+
+verify-calibrate: build
+	tests/verify/calibrations.py $(abspath $(OUT))/premain --out tests/verify/results/calibrations.txt
 
 verify-check: build
 	python3 tests/verify/check_power.py $(OUT)/premain

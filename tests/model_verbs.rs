@@ -44,6 +44,7 @@ fn a_model_is_made_used_and_refused_elsewhere() {
     let of = |i: usize| number(files[i].get("predicted_ns").unwrap(), "value");
     assert!(files.len() == 2 && of(0) >= of(1), "{survey}");
 
+    check_explain(model);
     let text = std::fs::read_to_string(model).unwrap();
     let kernel = made.get("model").and_then(|m| m.get("host")).and_then(|h| h.get("kernel"));
     let foreign = text.replace(kernel.and_then(Json::as_str).unwrap(), "0.0.0-elsewhere");
@@ -55,6 +56,30 @@ fn a_model_is_made_used_and_refused_elsewhere() {
         let (code, _, err) = run(verb.iter().copied().chain(["--model", model, "/bin/true"]));
         assert!(code == 2 && err.contains("premain calibrate"), "{verb:?}: {err}");
     }
+}
+
+/// `explain` lays the prediction beside the phases; those that the model knows sum to what it predicts.
+fn check_explain(model: &str) {
+    let cache = scratch("model-cache");
+    std::fs::create_dir_all(cache.join("premain")).unwrap();
+    std::fs::copy(model, cache.join("premain/model.json")).unwrap();
+    let mut explain = support::premain();
+    explain.env("XDG_CACHE_HOME", &cache).args(["--json", "--budget", "50ms", "--", "/bin/true"]);
+    let (code, out, err) = support::outcome(explain.output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let explained = Json::parse(&out).unwrap();
+    let predicted = explained.get("predicted").unwrap();
+    assert!(predicted.get("unexplained_ns").is_some_and(|n| *n != Json::Null), "{predicted}");
+    let phases = explained.get("phases").and_then(Json::as_array).unwrap();
+    let of = |name: &str| {
+        let phase = phases.iter().find(|p| p.get("name").and_then(Json::as_str) == Some(name));
+        phase.and_then(|p| p.get("predicted_ns")).and_then(Json::as_f64)
+    };
+    assert_eq!((of("fork"), of("main")), (None, None), "the model has nothing on these");
+    let sum: f64 = ["exec", "loader start", "map", "relocate", "construct"].into_iter().filter_map(of).sum();
+    let value = number(predicted.get("predicted_ns").unwrap(), "value");
+    assert!((sum - value).abs() <= 10.0, "phases sum to {sum}, the prediction is {value}");
+    assert_eq!(of("teardown"), Some(number(predicted, "predicted_end_ns")));
 }
 
 #[test]

@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented, export, hook, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, MEASURE};
-use super::{Verb, help};
+use super::parse::Order;
+use super::shared::{COMMON, MEASURE, read};
 use crate::commands::bench::{self, Export, Options};
-use crate::commands::common::Common;
 use crate::commands::measuring::MeasureOptions;
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -125,13 +124,11 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options, mut measure) = (Common::default(), Options::default(), MeasureOptions::default());
-    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(MEASURE, &mut measure));
-    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let (mut options, mut measure) = (Options::default(), MeasureOptions::default());
+    let mut own = (bind(OWN, &mut options), bind(MEASURE, &mut measure));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     options.measure = measure;
     options.lines = rest.words;
     options.argv = rest.after_dashes;

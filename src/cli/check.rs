@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, Value, bind, documented, export, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, ROUNDS};
-use super::{Verb, help};
+use super::parse::Order;
+use super::shared::{COMMON, ROUNDS, read};
 use crate::commands::check::{self, Export, Options};
-use crate::commands::common::Common;
 use crate::commands::measuring::MeasureOptions;
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -110,15 +109,13 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options) = (Common::default(), Options::default());
+    let mut options = Options::default();
     let mut measure =
         MeasureOptions { budget_ns: Some(BUDGET_NS), max_runs: Some(MAX_ROUNDS), ..MeasureOptions::default() };
-    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(ROUNDS, &mut measure));
-    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let mut own = (bind(OWN, &mut options), bind(ROUNDS, &mut measure));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     options.measure = measure;
     let mut words = rest.words.into_iter();
     options.file = words.next().map(Into::into);

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
-use super::flag::{Documented, bind, documented};
-use super::parse::{Order, parse};
-use super::shared::COMMON;
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::Verb;
+use super::flag::{Documented, documented};
+use super::parse::Order;
+use super::shared::{COMMON, read};
 use crate::commands::doctor;
 use crate::error::{Error, Exit, Result};
 use crate::output::Output;
@@ -26,12 +25,7 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
-    let rest = parse(args, Order::Mixed, &mut [&mut bind(COMMON, &mut common)])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [], output)? else { return Ok(Exit::Done) };
     if let Some(word) = rest.words.iter().chain(rest.after_dashes.iter().flatten()).next() {
         return Err(Error::new("doctor takes no argument").context(word.to_string_lossy()));
     }

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, bind, documented, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, MEASURE};
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, MEASURE, read};
 use crate::commands::explain::{self, Options};
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -25,17 +24,11 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
     let mut options = Options::default();
-    let rest = parse(
-        args,
-        Order::CommandFirst,
-        &mut [&mut bind(COMMON, &mut common), &mut bind(MEASURE, &mut options.measure)],
-    )?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    options.argv = rest.after_dashes.unwrap_or(rest.words);
+    let mut own = bind(MEASURE, &mut options.measure);
+    let Some((rest, common)) = read(&VERB, args, Order::CommandFirst, &mut [&mut own], output)? else {
+        return Ok(Exit::Done);
+    };
+    options.argv = rest.command();
     explain::run(&options, &common, output)
 }

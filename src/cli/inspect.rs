@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented, merged};
-use super::parse::{Order, parse};
-use super::shared::COMMON;
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, read};
 use crate::commands::inspect::{self, Options, ReadOptions, ShowOptions};
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -96,17 +95,11 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
     let mut options = Options::default();
-    let rest = parse(
-        args,
-        Order::Mixed,
-        &mut [&mut bind(READ, &mut options.read), &mut bind(SHOW, &mut options.show), &mut bind(COMMON, &mut common)],
-    )?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    options.files = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default()).map(Into::into).collect();
+    let mut own = (bind(READ, &mut options.read), bind(SHOW, &mut options.show));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
+    options.files = rest.all().map(Into::into).collect();
     inspect::run(&options, &common, output)
 }

@@ -17,6 +17,18 @@ pub struct Rest {
     pub help: bool,
 }
 
+impl Rest {
+    /// All words, before `--` and behind.
+    pub fn all(self) -> impl Iterator<Item = OsString> {
+        self.words.into_iter().chain(self.after_dashes.unwrap_or_default())
+    }
+
+    /// The words of one command: what follows `--`, or else what is there.
+    pub fn command(self) -> Vec<OsString> {
+        self.after_dashes.unwrap_or(self.words)
+    }
+}
+
 /// Where flags end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {

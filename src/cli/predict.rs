@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented};
-use super::parse::{Order, parse};
-use super::shared::COMMON;
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, read};
 use crate::commands::predict::{self, Options};
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -43,14 +42,10 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
     let mut options = Options::default();
-    let rest = parse(args, Order::Mixed, &mut [&mut bind(COMMON, &mut common), &mut bind(GROUPS, &mut options)])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    let words = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default());
+    let mut own = bind(GROUPS, &mut options);
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own], output)? else { return Ok(Exit::Done) };
+    let words = rest.all();
     options.files = words.map(Into::into).collect();
     predict::run(&options, &common, output)
 }

@@ -1,11 +1,43 @@
 //! Flags that several verbs share: how output looks, and how starts are measured.
 
-use super::flag::{Groups, Row};
+use std::ffi::OsString;
+
+use super::flag::{Groups, Row, Table, bind};
+use super::parse::{self, Rest};
+use super::{Verb, help};
 use crate::commands::common::Common;
 use crate::commands::measuring::{Accepted, MeasureOptions, StdinChoice};
+use crate::error::Result;
 use crate::measure::plan::Order;
-use crate::output::ColorChoice;
+use crate::output::{ColorChoice, Output};
 use crate::sys::start::{Method, Stdout};
+
+/// Takes a verb's own flags and those of every verb out of `args`, and sets the output up. `None` where help was asked for,
+/// and given.
+///
+/// # Errors
+/// As [`parse`].
+pub fn read(
+    verb: &Verb,
+    args: &[OsString],
+    order: parse::Order,
+    own: &mut [&mut dyn Table],
+    output: &mut Output<'_>,
+) -> Result<Option<(Rest, Common)>> {
+    let mut common = Common::default();
+    let mut of_all = bind(COMMON, &mut common);
+    let mut tables: Vec<&mut dyn Table> = vec![&mut of_all];
+    for table in own {
+        tables.push(&mut **table);
+    }
+    let rest = parse::parse(args, order, &mut tables)?;
+    common.apply(output);
+    if rest.help {
+        help::of_verb(verb, output)?;
+        return Ok(None);
+    }
+    Ok(Some((rest, common)))
+}
 
 /// Flags of every verb.
 pub static COMMON: Groups<Common> = &[("output", COMMON_ROWS)];

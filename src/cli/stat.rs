@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented};
-use super::parse::{Order, parse};
-use super::shared::COMMON;
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, read};
 use crate::commands::stat::{self, Options};
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -89,12 +88,9 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options) = (Common::default(), Options::default());
-    let rest = parse(args, Order::Mixed, &mut [&mut bind(OWN, &mut options), &mut bind(COMMON, &mut common)])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    options.files = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default()).collect();
+    let mut options = Options::default();
+    let mut own = bind(OWN, &mut options);
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own], output)? else { return Ok(Exit::Done) };
+    options.files = rest.all().collect();
     stat::run(&options, &common, output)
 }

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, Value, bind, documented, export, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, MEASURE};
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, MEASURE, read};
 use crate::commands::measuring::MeasureOptions;
 use crate::commands::storm::{self, Export, Options};
 use crate::error::{Exit, Result};
@@ -52,14 +51,12 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options) = (Common::default(), Options::default());
+    let mut options = Options::default();
     let mut measure = MeasureOptions { warmup: 1, ..MeasureOptions::default() };
-    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(MEASURE, &mut measure));
-    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let mut own = (bind(OWN, &mut options), bind(MEASURE, &mut measure));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     options.measure = measure;
     options.lines = rest.words;
     options.argv = rest.after_dashes;

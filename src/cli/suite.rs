@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented, export, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, ROUNDS};
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, ROUNDS, read};
 use crate::commands::measuring::MeasureOptions;
 use crate::commands::suite::{self, Export, Options};
 use crate::error::{Error, Exit, Result};
@@ -83,15 +82,13 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options, mut measure) = (Common::default(), Options::default(), MeasureOptions::default());
-    let mut tables = (bind(COMMON, &mut common), bind(OWN, &mut options), bind(ROUNDS, &mut measure));
-    let rest = parse(args, Order::Mixed, &mut [&mut tables.0, &mut tables.1, &mut tables.2])?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let (mut options, mut measure) = (Options::default(), MeasureOptions::default());
+    let mut own = (bind(OWN, &mut options), bind(ROUNDS, &mut measure));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     options.measure = measure;
-    let mut words = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default());
+    let mut words = rest.all();
     options.file = words.next().map(Into::into);
     if let Some(word) = words.next() {
         return Err(Error::new("one suite at a time").context(word.to_string_lossy()));

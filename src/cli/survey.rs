@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented, merged};
 use super::inspect::READ;
-use super::parse::{Order, parse};
-use super::shared::COMMON;
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, read};
 use crate::commands::survey::{self, Filter, Options};
 use crate::error::{Exit, Result};
 use crate::output::Output;
@@ -75,19 +74,13 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
     let mut options = Options::default();
-    let mut read = options.read.clone();
-    let rest = parse(
-        args,
-        Order::Mixed,
-        &mut [&mut bind(SURVEY, &mut options), &mut bind(READ, &mut read), &mut bind(COMMON, &mut common)],
-    )?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    options.read = read;
-    options.paths = rest.words.into_iter().chain(rest.after_dashes.unwrap_or_default()).map(Into::into).collect();
+    let mut reading = options.read.clone();
+    let mut own = (bind(SURVEY, &mut options), bind(READ, &mut reading));
+    let Some((rest, common)) = read(&VERB, args, Order::Mixed, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
+    options.read = reading;
+    options.paths = rest.all().map(Into::into).collect();
     survey::run(&options, &common, output)
 }

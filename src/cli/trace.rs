@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented};
-use super::parse::{Order, parse};
-use super::shared::{COMMANDS, COMMON};
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMANDS, COMMON, read};
 use crate::commands::measuring::Accepted;
 use crate::commands::trace::{self, Options};
 use crate::error::{Exit, Result};
@@ -91,24 +90,18 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let mut common = Common::default();
     let mut options = Options::default();
     let mut setup = options.measure.clone();
-    let rest = parse(
-        args,
-        Order::CommandFirst,
-        &mut [&mut bind(TRACING, &mut options), &mut bind(COMMANDS, &mut setup), &mut bind(COMMON, &mut common)],
-    )?;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
+    let mut own = (bind(TRACING, &mut options), bind(COMMANDS, &mut setup));
+    let Some((rest, common)) = read(&VERB, args, Order::CommandFirst, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     // Both tables fill the same options, each its own part.
     let said = &options.measure;
     setup.runs = said.runs;
     setup.timeout_ns = said.timeout_ns;
     setup.accepted = said.accepted.clone();
     options.measure = setup;
-    options.argv = rest.after_dashes.unwrap_or(rest.words);
+    options.argv = rest.command();
     trace::run(&options, &common, output)
 }

@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use super::Verb;
 use super::flag::{Documented, Groups, Row, bind, documented, merged};
-use super::parse::{Order, parse};
-use super::shared::{COMMON, MEASURE};
-use super::{Verb, help};
-use crate::commands::common::Common;
+use super::parse::Order;
+use super::shared::{COMMON, MEASURE, read};
 use crate::commands::whatif::{self, Options, Wish};
 use crate::elf::rewrite::Change;
 use crate::error::{Exit, Result};
@@ -55,18 +54,13 @@ fn flags() -> Documented {
 }
 
 fn run(args: &[OsString], output: &mut Output<'_>) -> Result<Exit> {
-    let (mut common, mut options) = (Common::default(), Options::default());
+    let mut options = Options::default();
     let mut measure = std::mem::take(&mut options.measure);
-    let rest = parse(
-        args,
-        Order::CommandFirst,
-        &mut [&mut bind(GROUPS, &mut options), &mut bind(MEASURE, &mut measure), &mut bind(COMMON, &mut common)],
-    )?;
+    let mut own = (bind(GROUPS, &mut options), bind(MEASURE, &mut measure));
+    let Some((rest, common)) = read(&VERB, args, Order::CommandFirst, &mut [&mut own.0, &mut own.1], output)? else {
+        return Ok(Exit::Done);
+    };
     options.measure = measure;
-    common.apply(output);
-    if rest.help {
-        return help::of_verb(&VERB, output);
-    }
-    options.argv = rest.after_dashes.unwrap_or(rest.words);
+    options.argv = rest.command();
     whatif::run(&options, &common, output)
 }

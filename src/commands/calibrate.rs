@@ -52,19 +52,18 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 
     let closures = options.programs.iter().map(|p| closure_of(p).context(|| p.to_string_lossy()));
     let closures = closures.collect::<Result<Vec<Closure>>>()?;
-    let share = if closures.is_empty() { budget } else { budget / 2 };
+    let share = if closures.is_empty() { budget / 5 * 4 } else { budget / 2 };
     let mut ground = Ground::new(effort(share))?;
     ground.add_design()?;
     let phases = observed(&ground, output);
     let (mut rows, mut skipped) = ground.measure(&mut progress(share, output))?;
-    if !closures.is_empty() {
-        // Rounds of their own: beside libraries of a hundred megabytes, all other programs find their caches empty.
-        let mut ground = Ground::new(effort(budget - share))?;
-        ground.add_libraries(&closures)?;
-        let (more, others) = ground.measure(&mut progress(budget - share, output))?;
-        rows.extend(more);
-        skipped.extend(others);
-    }
+    // Rounds of their own: beside libraries of a hundred megabytes, all other programs find their caches empty.
+    let mut ground = Ground::new(effort(budget - share))?;
+    ground.add_large()?;
+    ground.add_libraries(&closures)?;
+    let (more, others) = ground.measure(&mut progress(budget - share, output))?;
+    rows.extend(more);
+    skipped.extend(others);
     output.progress("");
 
     let mut model = Model::fit(&rows, cpuid_ns(), 1)?;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::design::{Family, Writer};
+use super::design::{Family, Writer, Written};
 use super::files::{Scratch, write_executable};
 use super::gauge::{self, Arm, Effort, Reading};
 use super::libraries::real_path;
@@ -97,12 +97,28 @@ impl Ground {
         for (family, interp) in loaders() {
             written.extend(Writer::new(self.scratch.path(), self.machine, family, Some(&interp)).write()?);
         }
+        self.add_written(written);
+        Ok(())
+    }
+
+    /// Adds the large programs of the design.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn add_large(&mut self) -> Result<()> {
+        for (family, interp) in loaders() {
+            let written = Writer::new(self.scratch.path(), self.machine, family, Some(&interp)).write_large()?;
+            self.add_written(written);
+        }
+        Ok(())
+    }
+
+    fn add_written(&mut self, written: Vec<Written>) {
         for w in written {
             let name = format!("{} {}", w.family.name(), w.name);
             let made = self.subject(&name, &w.path, &w.path, None);
             self.keep(name, made);
         }
-        Ok(())
     }
 
     /// Adds a stamped copy of a program of the host.

@@ -17,8 +17,7 @@ pub struct Library {
     pub path: PathBuf,
     /// Size and time of last change: another file under that name is another library.
     pub stamp: [i64; 2],
-    /// What loading it costs beyond its counts: its init functions and what they call, and for a very large one colder
-    /// caches than the fit's programs had, nanoseconds.
+    /// What loading it costs beyond its counts, nanoseconds: its init functions and what they call, most of all.
     pub init_ns: f64,
     /// Standard error of that.
     pub stderr_ns: f64,

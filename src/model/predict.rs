@@ -140,7 +140,7 @@ impl Prediction {
         self.end_ns += library.end_ns;
         self.ci95[0] = self.ci95[0].hypot(library.stderr_ns);
         if ns > 0.0 {
-            let unit = format!("{name} beyond its counts (init functions, colder caches), measured on this host");
+            let unit = format!("{name} beyond its counts (init functions, most of all), measured on this host");
             self.terms.push(Share { name: format!("{name} beyond its counts"), unit, count: 1.0, unit_ns: ns, ns });
         }
     }

@@ -300,7 +300,7 @@ impl Maker<'_> {
 /// The program's pointers, their records, and the pages that are written for them. One page with the global offset table
 /// stays.
 fn take_pointers(work: &mut Work, program: &LinkFacts) {
-    work.add(T::PageWritten, -(program.pages_written.saturating_sub(1) as f64));
+    work.take_pages(program.pages_written.saturating_sub(1));
     work.take_relative(program.relocations.relative);
     work.add(T::Relr, -(program.relocations.relr as f64));
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::record::bench::BenchRecord;
 use crate::record::check::{Checked, Evidence, Outcome, Row, overall};
 use crate::report::check_text::{headline, sentence};
+use crate::report::xml::escape;
 
 /// JUnit's XML: one test case a gate. What is not decided is skipped, under `strict` a failure; stored samples alone
 /// never fail. The form is the one that Jenkins's and GitLab's readers take; text goes into elements, since not
@@ -23,12 +24,12 @@ pub fn junit(c: &Checked, r: &BenchRecord, strict: bool) -> String {
     let _ = writeln!(
         t,
         "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{seconds:.3}\">",
-        xml(&c.file.to_string_lossy()),
+        escape(&c.file.to_string_lossy()),
         gated.len()
     );
     for row in gated {
-        let _ = write!(t, "    <testcase classname=\"{}\" name=\"{}\"", xml(&row.command), row.metric.name);
-        let said = xml(&sentence(row));
+        let _ = write!(t, "    <testcase classname=\"{}\" name=\"{}\"", escape(&row.command), row.metric.name);
+        let said = escape(&sentence(row));
         let _ = match case(row, strict) {
             Case::Passed => writeln!(t, "><system-out>{said}</system-out></testcase>"),
             Case::Skipped => writeln!(t, "><skipped>{said}</skipped></testcase>"),
@@ -55,25 +56,6 @@ fn case(row: &Row, strict: bool) -> Case {
         _ if strict => Case::Failure,
         _ => Case::Skipped,
     }
-}
-
-/// Text for XML 1.0, in attributes too. Characters that XML cannot hold at all (most control characters) become U+FFFD.
-fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\t' | '\n' | '\r' => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-            c if u32::from(c) < 0x20 || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// GitHub's workflow commands: an error for each regression, a warning (under `strict` an error) for what is not
@@ -111,7 +93,6 @@ mod tests {
 
     #[test]
     fn text_cannot_break_out() {
-        assert_eq!(xml("a<b>&\"c\"\u{1}\n"), "a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}&#10;");
         assert_eq!(property("a: b, 5 %\n::error::x"), "a%3A b%2C 5 %25%0A%3A%3Aerror%3A%3Ax");
         assert_eq!(data("5 %\r\nx: y"), "5 %25%0D%0Ax: y");
     }

@@ -46,4 +46,5 @@ pub mod trace;
 pub mod tracking;
 pub mod warnings;
 pub mod width;
+pub mod xml;
 pub mod xy;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::scatter::{Axis, Plot, axes};
+use super::xml::escape;
 
 /// Size in pixels, and the frame inside it.
 const WIDTH: f64 = 760.0;
@@ -94,22 +95,6 @@ fn line(out: &mut String, name: &str, from: (f64, f64), to: (f64, f64)) {
 fn label(out: &mut String, name: &str, at: (f64, f64), anchor: &str, text: &str) {
     let ((x, y), class, text) = (at, class(name), escape(text));
     let _ = writeln!(out, "<text{class} x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
-}
-
-/// Names of commands may hold anything; XML 1.0 has no control characters.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{TraceReport, TracedCommand};
+use crate::report::xml::escape;
 use crate::trace::phases::PhaseName;
 use crate::units::time;
 
@@ -94,20 +95,4 @@ fn legend(c: &TracedCommand, mut y: f64, out: &mut String) -> f64 {
         x += width;
     }
     y + LINE
-}
-
-/// Text that may stand in XML. Control characters may not stand there in any form.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
