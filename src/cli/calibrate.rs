@@ -29,7 +29,7 @@ static ROWS: &[Row<Options>] = &[
         o.model = Some(v.owned()?.into());
         Ok(())
     }),
-    Row::value("budget", None, "TIME", "measure for this long (default 45s; 7s with --quick)", |o, v| {
+    Row::value("budget", None, "TIME", "measure for this long (default 45s; 4s with --quick)", |o, v| {
         o.budget_ns = Some(v.duration()?);
         Ok(())
     }),

@@ -34,7 +34,7 @@ pub struct Options {
 }
 
 const BUDGET_NS: u64 = 45_000_000_000;
-const QUICK_BUDGET_NS: u64 = 7_000_000_000;
+const QUICK_BUDGET_NS: u64 = 4_000_000_000;
 
 /// How to measure with some time to spend.
 pub(super) fn effort(budget_ns: u64) -> Effort {
@@ -84,7 +84,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 }
 
 /// Starts in which the phases of a program of the design are observed.
-const OBSERVED_STARTS: usize = 15;
+const OBSERVED_STARTS: usize = 9;
 
 /// A program with the C library alone, and one with forty libraries, by family: where their loader spends its time.
 fn observed(ground: &Ground, output: &mut Output<'_>) -> Vec<(Family, Observed, Observed)> {
@@ -92,7 +92,7 @@ fn observed(ground: &Ground, output: &mut Output<'_>) -> Vec<(Family, Observed, 
     ground.settle();
     let one = |name: String| {
         let (work, path, program) = ground.subject_named(&name)?;
-        let mut observer = Observer::new(&program, path, Choice::Quick, None).ok()?;
+        let mut observer = Observer::new(&program, path, Choice::Phases, None).ok()?;
         for _ in 0..OBSERVED_STARTS {
             observer.observe().ok()?;
         }

@@ -61,7 +61,9 @@ impl<'a> Observer<'a> {
             Observer { program, timeout_ns, watcher, tracer, starter, locator, marked: Vec::new(), study };
         let learned = observer.trace_fully()?;
         observer.study.means = observer.find_means(choice, &learned)?;
-        observer.count_cpuid();
+        if choice != Choice::Phases {
+            observer.count_cpuid();
+        }
         Ok(observer)
     }
 
@@ -125,7 +127,7 @@ impl<'a> Observer<'a> {
         in_time(&first)?;
         self.tracer.ring_bytes = self.watcher.ring_bytes();
         self.study.status = first.status;
-        if choice == Choice::Quick && may_trace {
+        if matches!(choice, Choice::Quick | Choice::Phases) && may_trace {
             return Ok(Some(Ok(Means::PerfBreakpoints)));
         }
         self.marked = records::places(&first.events, learned, &mut self.locator);

@@ -22,6 +22,8 @@ pub enum Choice {
     Auto,
     /// The best that works, without uprobes: to set them up and take them away costs tens of milliseconds a start.
     Quick,
+    /// The same for phases alone: CPUIDs, whose count takes a second or two, are not counted.
+    Phases,
     /// perf events, or an error.
     Perf,
     /// ptrace, or an error.
