@@ -11,9 +11,9 @@ use super::{probing, program};
 use crate::elf::{self, Holders};
 use crate::error::{Error, Exit, Result};
 use crate::facts::{Format, LinkFacts};
-use crate::loader::Closure;
 use crate::loader::files::Files;
 use crate::loader::host::Host;
+use crate::loader::{Assume, Closure};
 use crate::measure::command::Command;
 use crate::model::check::check;
 use crate::model::parts::by_phase;
@@ -99,7 +99,8 @@ fn closure(options: &Options, program: Option<&LinkFacts>) -> Had<Closure> {
         return Err("not an ELF program".to_string());
     };
     let o = &options.measure;
-    program::closure(&facts.path, &o.environment(), o.cwd.as_deref()).map_err(|e| e.to_string())
+    let assume = Assume::default();
+    program::closure_assuming(&facts.path, &o.environment(), o.cwd.as_deref(), assume).map_err(|e| e.to_string())
 }
 
 /// Time for measuring a copy that exits at its entry point.

@@ -136,6 +136,7 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         costly: options.show.symbols.map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX)),
         bindings: options.show.symbols.is_some() && (common.json || options.show.jsonl),
+        count_lines: options.show.predict,
         ..options.read.search()
     };
     let memo = Memo::new();

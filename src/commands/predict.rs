@@ -7,6 +7,7 @@ use super::common::Common;
 use super::program;
 use crate::error::{Error, Exit, Result};
 use crate::facts::Format;
+use crate::loader::Assume;
 use crate::loader::host::Host;
 use crate::model::check::check;
 use crate::model::predict::{Prediction, predict};
@@ -69,7 +70,7 @@ pub(super) fn of_file(model: &Model, path: &Path) -> Result<Prediction> {
         return Err(Error::new("no ELF program, and only those can be predicted"));
     };
     let env: Vec<_> = std::env::vars_os().collect();
-    predict(model, &program::closure(&facts.path, &env, None)?, &Host)
+    predict(model, &program::closure_assuming(&facts.path, &env, None, Assume::default())?, &Host)
 }
 
 fn run_check(options: &Options, model: &Model, common: &Common, output: &mut Output<'_>) -> Result<Exit> {

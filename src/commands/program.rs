@@ -40,10 +40,10 @@ pub fn chain(path: &Path) -> Result<Vec<LinkFacts>> {
 /// # Errors
 /// Where the file cannot be read.
 pub fn closure(program: &Path, env: &[(OsString, OsString)], cwd: Option<&Path>) -> Result<Closure> {
-    closure_assuming(program, env, cwd, Assume::default())
+    closure_with(program, env, cwd, loader::Options::default())
 }
 
-/// The same, as if it had been linked with other settings.
+/// The same with all that a prediction needs, as if it had been linked with other settings.
 ///
 /// # Errors
 /// Where the file cannot be read.
@@ -52,6 +52,15 @@ pub fn closure_assuming(
     env: &[(OsString, OsString)],
     cwd: Option<&Path>,
     assume: Assume,
+) -> Result<Closure> {
+    closure_with(program, env, cwd, loader::Options { count_lines: true, assume, ..loader::Options::default() })
+}
+
+fn closure_with(
+    program: &Path,
+    env: &[(OsString, OsString)],
+    cwd: Option<&Path>,
+    options: loader::Options,
 ) -> Result<Closure> {
     let var = |name: &str| env.iter().find(|(n, _)| n == OsStr::new(name)).map(|(_, v)| v.clone().into_vec());
     let cwd = match cwd {
@@ -64,8 +73,7 @@ pub fn closure_assuming(
         bind_now: var("LD_BIND_NOW").is_some_and(|v| !v.is_empty()),
         cwd,
         cpu: loader::cpu::Cpu::host(),
-        assume,
-        ..loader::Options::default()
+        ..options
     };
     loader::closure(program, &options, &Host).or_else(|e| match files::facts(program) {
         Ok(facts) if facts.macho.is_some() => Ok(loader::dyld::closure(program, &facts, &options.cwd, &Host)),

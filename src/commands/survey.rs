@@ -97,11 +97,12 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 /// Reads all files by threads and hands each to the ranking in the order of the walk.
 fn walk(options: &Options, ranking: &mut Ranking<'_>, output: &mut Output<'_>) -> Result<()> {
     let view = View::new(options.read.root.as_deref());
-    let search = loader::Options { without_lookups: options.read.no_closure, ..options.read.search() };
+    let model = options.model()?;
+    let (without_lookups, count_lines) = (options.read.no_closure, model.is_some());
+    let search = loader::Options { without_lookups, count_lines, ..options.read.search() };
     let memo = Memo::new();
     let jobs = options.jobs.and_then(|n| usize::try_from(n).ok());
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1);
-    let model = options.model()?;
     let walk = match &options.read.root {
         None => Walk::new(&options.paths),
         Some(root) => Walk::below(root, options.paths.iter().map(|p| real_path(&view, &view.inside(p)))),

@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A read of `len` bytes, `at` bytes behind an offset of the file.
-    #[inline]
+    #[inline(always)] // reason: most callers do not count, and the test for that is all that they should pay
     pub(super) fn read(self, start: usize, at: usize, len: usize) {
         if let Some(lines) = self.lines {
             lines.touch(self.object, start.saturating_add(at), len);
@@ -114,7 +114,7 @@ impl Lines {
     }
 
     /// A read of `len` bytes at an offset of an object's file.
-    #[inline]
+    #[inline(never)]
     fn touch(&self, object: usize, at: usize, len: usize) {
         let mut inner = self.inner.borrow_mut();
         let last = at.saturating_add(len.saturating_sub(1)) / LINE;

@@ -110,6 +110,7 @@ impl Space<'_> {
     }
 
     /// Under `gnu_hash`: it has only the other table, and not the symbol.
+    #[inline]
     fn is_passed_by(&self, object: &Symbols, wanted: &mut Wanted<'_>) -> bool {
         let is_asked = self.gnu_hash && object.has_only_sysv_hash();
         is_asked && glibc_in(object, wanted, &mut Walk::default(), Reader::default()).is_none()

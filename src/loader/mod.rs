@@ -186,7 +186,7 @@ pub struct Totals {
     /// Bytes of the names that relocations look up.
     pub name_bytes: Option<u64>,
     /// Lines of 64 bytes that all look-ups together read of symbol tables, out of order: for the first time, and again
-    /// after others took their place in a small cache (see `lines`).
+    /// after others took their place in a small cache (see `lines`); `None` where they were not to be counted.
     pub touched: Option<Touched>,
     /// PLT slots left for their first call.
     pub lazy_slots: Option<u64>,
@@ -411,7 +411,7 @@ fn assemble(search: Search, identity: &Identity, interpreter: &Path, options: &O
     let counted = lookups.is_some();
     let work = lookups.as_ref();
     let (probes_sysv, chain_sysv) = (work.map(|l| l.probes_sysv), work.map(|l| l.chain_sysv));
-    let (touched, name_bytes) = (work.map(|l| l.touched), work.map(|l| l.name_bytes));
+    let (touched, name_bytes) = (work.and_then(|l| l.touched), work.map(|l| l.name_bytes));
     let mut closure = Closure {
         loader: Some(Loader {
             path: interpreter.to_path_buf(),
@@ -472,7 +472,7 @@ fn totals(closure: &Closure, counts: SearchCounts, counted: bool) -> Totals {
         probes_sysv: counted.then_some(0),
         chain_sysv: counted.then_some(0),
         name_bytes: counted.then_some(0),
-        touched: counted.then(Touched::default),
+        touched: None,
         lazy_slots: counted.then(|| sum(&|o| o.lazy_slots.unwrap_or(0))),
         failed_opens: counts.failed_opens.saturating_add(counts.failed_stats),
         failed_stats: counts.failed_stats,

@@ -273,22 +273,26 @@ impl Symbols {
     }
 
     /// Notes the reading of one word of a filter, where the table stands that has none.
+    #[inline]
     pub(super) fn reads_filter(&self, reader: Reader<'_>) {
         reader.read(self.symbols.start, 0, 8);
     }
 
     /// Notes the reading of a symbol.
+    #[inline]
     pub(super) fn reads_symbol(&self, reader: Reader<'_>, index: u32) {
         let size: usize = if self.is_64 { 24 } else { 16 };
         reader.read(self.symbols.start, (index as usize).saturating_mul(size), size);
     }
 
     /// Notes the reading of a name, up to its NUL.
+    #[inline]
     pub(super) fn reads_name(&self, reader: Reader<'_>, offset: u32, len: usize) {
         reader.read(self.strings.start, offset as usize, len.saturating_add(1));
     }
 
     /// Notes the reading of an entry of DT_VERSYM.
+    #[inline]
     pub(super) fn reads_versym(&self, reader: Reader<'_>, index: u32) {
         if !self.versym.is_empty() {
             reader.read(self.versym.start, (index as usize).saturating_mul(2), 2);

@@ -48,7 +48,7 @@ pub(super) struct Lookups {
     /// Bytes of the names that are looked up.
     pub(super) name_bytes: u64,
     /// Lines of tables that are read.
-    pub(super) touched: Touched,
+    pub(super) touched: Option<Touched>,
     pub(super) gave_up: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
             objects,
             global: search.scope.clone(),
             executable: 0,
-            lines: Some(Lines::new(search.loaded.len())),
+            lines: options.count_lines.then(|| Lines::new(search.loaded.len())),
             gnu_hash: options.assume.gnu_hash,
         },
         own_bound: search.loaded.iter().position(|o| options.assume.own_bound.as_ref() == Some(&o.path)),
@@ -112,7 +112,7 @@ pub(super) fn count(search: &Search, identity: &Identity, options: &Options) -> 
         counter.object(index, index == loader);
     }
     let mut out = std::mem::take(&mut counter.out);
-    out.touched = counter.space.lines.take().map(|l| l.touched()).unwrap_or_default();
+    out.touched = counter.space.lines.take().map(|l| l.touched());
     let process = Process {
         space: &counter.space,
         identity,

@@ -229,6 +229,6 @@ fn is_loader_variable(name: &std::ffi::OsStr) -> bool {
 /// # Errors
 /// Where it cannot be read.
 pub fn closure_of(path: &Path) -> Result<Closure> {
-    let options = Options { cwd: PathBuf::from("/"), cpu: Cpu::host(), ..Options::default() };
+    let options = Options { cwd: PathBuf::from("/"), cpu: Cpu::host(), count_lines: true, ..Options::default() };
     loader::closure(path, &options, &Host)
 }

@@ -5,7 +5,7 @@ use super::fit::{COUNT, FamilyModel, PerTerm, Span};
 use super::libraries::Library;
 use super::store::Model;
 use super::work::{T, TERMS, Work};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::loader::files::Files;
 use crate::loader::{Closure, Object};
 use crate::order;
@@ -57,6 +57,9 @@ const UNKNOWN_INIT_NS: f64 = 4_000.0;
 /// # Errors
 /// Where the model knows nothing of its loader.
 pub fn predict(model: &Model, closure: &Closure, files: &dyn Files) -> Result<Prediction> {
+    if closure.totals.lookups.is_some() && closure.loader.is_some() && closure.totals.touched.is_none() {
+        return Err(Error::new("what its look-ups read was not counted"));
+    }
     let work = Work::of(closure, files);
     let family = Family::of(work.flavour).context(|| "its loader is not known")?;
     let fitted = model.family(family).context(|| format!("the model has no costs for {}", family.name()))?;
