@@ -137,9 +137,20 @@ fn signals(dir: &Path, at: u32, signals: &str, then: &str) -> String {
     format!("sh -c 'echo >>\"$0\"; [ $(wc -l <\"$0\") -ne {at} ] || {{ {kills}{then}; }}' {}", count.display())
 }
 
+/// Whether we were started to ignore a signal.
+fn ignored(signal: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).map(str::trim).unwrap_or("0");
+    u64::from_str_radix(mask, 16).unwrap_or(0) >> (signal - 1) & 1 == 1
+}
+
 #[test]
 fn an_interrupt_keeps_complete_rounds() {
-    for signal in ["INT", "TERM", "HUP"] {
+    for (signal, number_of) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        if ignored(number_of) {
+            skip(&format!("this test was started to ignore SIG{signal} (nohup?), and so is premain"));
+            continue;
+        }
         let dir = scratch(&format!("ends-{signal}"));
         let (cleaned, artifact) = (dir.join("cleaned"), dir.join("artifact.json"));
         let line = signals(&dir, 8, signal, "exec sleep 3600");

@@ -63,10 +63,15 @@ static SHOW_ROWS: &[Row<ShowOptions>] = &[
         Ok(())
     })
     .optional(),
-    Row::switch("pages", None, "list the pages that relocations write, and what writes each", |o, _| {
-        o.pages = true;
-        Ok(())
-    }),
+    Row::switch(
+        "pages",
+        None,
+        "list the pages that relocations write, by what, and in which sections and objects",
+        |o, _| {
+            o.pages = true;
+            Ok(())
+        },
+    ),
     Row::switch("diff", None, "compare two builds in relocations, pages, look-ups and bytes", |o, _| {
         o.diff = true;
         Ok(())

@@ -10,7 +10,7 @@ use crate::facts::LinkFacts;
 use crate::loader::host::Host;
 use crate::loader::{Assume, Closure, Object};
 use crate::order;
-use crate::units::{count, counted, time};
+use crate::units::{bytes, count, counted, time};
 
 /// One setting and what it would change.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub struct Saving {
 /// Savings below this share of the predicted start, or below 5 µs, are noise: nothing is said.
 const WORTH_SHARE: f64 = 0.01;
 const WORTH_NS: f64 = 5_000.0;
+/// The smallest page.
+const PAGE: u64 = 4096;
 /// Libraries that are worth a sentence, at most.
 const DEAREST: usize = 3;
 /// Below so many look-ups or objects asked, another way to make them saves nothing to speak of.
@@ -66,6 +68,7 @@ pub fn savings(
     maker.hashing();
     maker.pointers(program, holders);
     maker.musl();
+    maker.out.extend(program.elf.as_ref().and_then(|e| alignment(e.page_align)));
     order::by(&mut maker.out, |a, b| b.saving_ns.unwrap_or(0.0).total_cmp(&a.saving_ns.unwrap_or(0.0)));
     maker.out
 }
@@ -302,6 +305,16 @@ impl Maker<'_> {
     }
 }
 
+/// Segments' alignment is often blamed: it moves them apart, and changes no page that is read or written.
+fn alignment(align: u64) -> Option<Saving> {
+    let text = format!(
+        "aligning segments to 4 KiB, not {} (-z max-page-size), would save file size at most: the same pages are read \
+         and written",
+        bytes(align)
+    );
+    (align > PAGE).then_some(Saving { text, saving_ns: None })
+}
+
 /// The program's pointers, their records, and the pages that are written for them. One page with the global offset table
 /// stays.
 fn take_pointers(work: &mut Work, program: &LinkFacts) {
@@ -411,6 +424,13 @@ mod tests {
         assert!(text("musl").0.contains("CPUID"));
         let cheap = said(|_, _| (), totals(20_000, 40_000, 9_000), 30.0);
         assert!(!cheap.iter().any(|(t, _)| t.contains("CPUID")), "a cheap CPUID explains nothing");
+    }
+
+    #[test]
+    fn alignment_is_said_to_be_in_vain_where_it_is_large() {
+        assert_eq!(alignment(4096), None);
+        let said = alignment(2 << 20).unwrap();
+        assert!(said.saving_ns.is_none() && said.text.contains("2.00 MiB") && said.text.contains("max-page-size"));
     }
 
     #[test]
