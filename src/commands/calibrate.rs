@@ -1,19 +1,21 @@
 //! `premain calibrate`: what each unit of load work costs on this host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::common::Common;
 use crate::error::{Context, Exit, Result};
 use crate::loader::Closure;
 use crate::measure::plan::Rounds;
-use crate::model::calibrate::{Ground, closure_of};
+use crate::model::calibrate::{Ground, Skipped, closure_of};
 use crate::model::design::Family;
 use crate::model::gauge::Effort;
 use crate::model::parts::{self, Observed};
 use crate::model::store::Model;
+use crate::model::work::Work;
 use crate::output::Output;
 use crate::report::{model_json, model_text};
 use crate::sys;
+use crate::sys::process::Program;
 use crate::sys::start::Method;
 use crate::trace::phases::PhaseName;
 use crate::trace::study::Observer;
@@ -55,8 +57,9 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
     let share = if closures.is_empty() { budget / 5 * 4 } else { budget / 2 };
     let mut ground = Ground::new(effort(share))?;
     ground.add_design()?;
-    let phases = observed(&ground, output);
+    let (phases, unobserved) = observed(&ground, output);
     let (mut rows, mut skipped) = ground.measure(&mut progress(share, output))?;
+    skipped.extend(unobserved);
     // Rounds of their own: beside libraries of a hundred megabytes, all other programs find their caches empty.
     let mut ground = Ground::new(effort(budget - share))?;
     ground.add_large()?;
@@ -87,24 +90,32 @@ pub fn run(options: &Options, common: &Common, output: &mut Output<'_>) -> Resul
 const OBSERVED_STARTS: usize = 9;
 
 /// A program with the C library alone, and one with forty libraries, by family: where their loader spends its time.
-fn observed(ground: &Ground, output: &mut Output<'_>) -> Vec<(Family, Observed, Observed)> {
+///
+/// Families whose phases cannot be observed here are in the second list, with the reason; those without a loader on this
+/// host in neither.
+fn observed(ground: &Ground, output: &mut Output<'_>) -> (Vec<(Family, Observed, Observed)>, Vec<Skipped>) {
     output.progress("observing");
     ground.settle();
-    let one = |name: String| {
-        let (work, path, program) = ground.subject_named(&name)?;
-        let mut observer = Observer::new(&program, path, Choice::Phases, None).ok()?;
-        for _ in 0..OBSERVED_STARTS {
-            observer.observe().ok()?;
+    let (mut phases, mut unobserved) = (Vec::new(), Vec::new());
+    for family in [Family::Glibc, Family::Musl] {
+        let subject = |what: &str| ground.subject_named(&format!("{} {what}", family.name()));
+        let Some((few, many)) = subject("plain").zip(subject("libraries 40")) else { continue };
+        match observe(few).and_then(|few| Ok((few, observe(many)?))) {
+            Ok((few, many)) => phases.push((family, few, many)),
+            Err(e) => unobserved.push((format!("phases of {}'s loader", family.name()), e.to_string())),
         }
-        let phases = summary(&observer.finish()).phases;
-        let ns = |part: &PhaseName| phases.iter().find(|p| p.name == *part).map_or(0.0, |p| p.ns as f64);
-        Some(Observed { work, ns: parts::PARTS.each_ref().map(ns) })
-    };
-    let family = |family: Family| {
-        let few = one(format!("{} plain", family.name()))?;
-        Some((family, few, one(format!("{} libraries 40", family.name()))?))
-    };
-    [Family::Glibc, Family::Musl].into_iter().filter_map(family).collect()
+    }
+    (phases, unobserved)
+}
+
+fn observe((work, path, program): (Work, &Path, Program)) -> Result<Observed> {
+    let mut observer = Observer::new(&program, path, Choice::Phases, None)?;
+    for _ in 0..OBSERVED_STARTS {
+        observer.observe()?;
+    }
+    let phases = summary(&observer.finish()).phases;
+    let ns = |part: &PhaseName| phases.iter().find(|p| p.name == *part).map_or(0.0, |p| p.ns as f64);
+    Ok(Observed { work, ns: parts::PARTS.each_ref().map(ns) })
 }
 
 /// Shows what is left, at most five times a second.

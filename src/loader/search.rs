@@ -26,7 +26,7 @@ pub struct Options {
     pub cwd: PathBuf,
     /// The processor.
     pub cpu: Cpu,
-    /// Count the lines of tables that look-ups read, which predictions need: twice the time of the look-ups.
+    /// Count the lines of tables that look-ups read, which predictions need; inspecting then takes about twice as long.
     pub count_lines: bool,
     /// Leave symbol look-ups out: much faster, and the counts of look-ups are then absent.
     pub without_lookups: bool,

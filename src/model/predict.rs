@@ -4,7 +4,7 @@ use super::design::Family;
 use super::fit::{COUNT, FamilyModel, PerTerm, Span};
 use super::libraries::Library;
 use super::store::Model;
-use super::work::{T, TERMS, Work};
+use super::work::{RUN, T, TERMS, Work};
 use crate::error::{Context, Error, Result};
 use crate::loader::files::Files;
 use crate::loader::{Closure, Object};
@@ -86,9 +86,8 @@ fn own_init_ns(fitted: &FamilyModel, program: &Object) -> f64 {
     functions * cost(T::Constructor) + runs * cost(T::PageRead)
 }
 
-/// Bytes of an address, and of the pages that the kernel maps around a fault.
+/// Bytes of an address.
 const ADDRESS: f64 = 8.0;
-const RUN: f64 = 65_536.0;
 
 fn is_libc(name: &[u8]) -> bool {
     name.starts_with(b"libc.so")

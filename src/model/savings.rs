@@ -263,7 +263,7 @@ impl Maker<'_> {
                  written for {}{}; price: a change of the source, or a fixed address;",
                 counted(pages, "page"),
                 counted(named, "pointer"),
-                holders.map_or_else(String::new, most_written)
+                holders.map_or_else(String::new, |h| most_written(h, pages))
             );
             self.say(saving, half, &text);
         }
@@ -323,12 +323,13 @@ fn take_pointers(work: &mut Work, program: &LinkFacts) {
     work.add(T::Relr, -(program.relocations.relr as f64));
 }
 
-/// Where most of the pages are.
-fn most_written(holders: &Holders) -> String {
+/// Where most of `pages` are, if one section, or one data object, has more than half of them.
+fn most_written(holders: &Holders, pages: u64) -> String {
     let first = |all: &[Holder], what: &str| {
-        all.first().map(|h| format!("{what}{} ({})", h.name, counted(h.pages, "page"))).unwrap_or_default()
+        let most = all.first().filter(|h| h.pages > pages / 2);
+        most.map(|h| format!("{what}{} ({})", h.name, counted(h.pages, "page"))).unwrap_or_default()
     };
-    format!("{}{}", first(&holders.sections, ", most of them in "), first(&holders.objects, ", first of all "))
+    format!("{}{}", first(&holders.sections, ", most of them in "), first(&holders.objects, ", of the object "))
 }
 
 #[cfg(test)]
@@ -424,6 +425,15 @@ mod tests {
         assert!(text("musl").0.contains("CPUID"));
         let cheap = said(|_, _| (), totals(20_000, 40_000, 9_000), 30.0);
         assert!(!cheap.iter().any(|(t, _)| t.contains("CPUID")), "a cheap CPUID explains nothing");
+    }
+
+    #[test]
+    fn what_holds_few_of_the_pages_is_not_named() {
+        let holder = |name: &str, pages| Holder { name: name.to_string(), bytes: 8, writes: 1, pages };
+        let holders = |object| Holders { sections: vec![holder(".data", 20)], objects: vec![object] };
+        assert_eq!(most_written(&holders(holder("stdout", 1)), 23), ", most of them in .data (20 pages)");
+        let table = most_written(&holders(holder("table", 19)), 23);
+        assert_eq!(table, ", most of them in .data (20 pages), of the object table (19 pages)");
     }
 
     #[test]

@@ -77,9 +77,8 @@ pub struct Work {
 const NEAR: u64 = 100_000;
 /// Pages written (4 MB, copied to another 4) that a processor's own caches hold.
 const NEAR_PAGES: u64 = 1_000;
-/// Bytes of a record of DT_RELA, and of the pages around a fault.
+/// Bytes of a record of DT_RELA.
 const RECORD: f64 = 24.0;
-const RUN: f64 = 65_536.0;
 
 /// What `lookups` adds to.
 const LOOKUPS: [T; 7] = [T::Lookup, T::NameByte, T::Line, T::LineAgain, T::Probe, T::NameSysv, T::Cached];
@@ -87,6 +86,8 @@ const LOOKUPS: [T; 7] = [T::Lookup, T::NameByte, T::Line, T::LineAgain, T::Probe
 /// Pages of 4 KiB that the kernel maps around a fault on a file's page (`fault_around_bytes`, 64 KiB by default).
 const FAULT_AROUND: f64 = 16.0;
 const PAGE: u64 = 4096;
+/// Bytes of these pages: one unit of [`T::PageRead`].
+pub(super) const RUN: f64 = FAULT_AROUND * PAGE as f64;
 
 impl Work {
     /// Nothing to do but exec.
